@@ -1,0 +1,44 @@
+# Everything runs in .venv, which is made on first use and again when pyproject.toml changes.
+PYTHON ?= python3
+BIN := .venv/bin
+DATA ?= $(if $(LEAFWISE_DATA),$(LEAFWISE_DATA),../shared/data)
+
+.PHONY: help install demo test lint bench docs clean
+
+help:
+	@echo "make demo     set up, and sort Python's own documentation into its sections"
+	@echo "make test     set up, and run the tests"
+	@echo "make lint     check format, style and types"
+	@echo "make bench    compare speeds with scikit-learn (needs the corpora: DATA=folder)"
+	@echo "make docs     make the figures in docs/ anew (needs the corpora: DATA=folder)"
+
+install: .venv/.installed
+
+.venv/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("leafwise needs Python 3.11 or later; try: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: install
+	$(BIN)/leafwise demo
+
+test: install
+	$(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: install
+	$(BIN)/python benchmarks/counts.py --data $(DATA)
+	$(BIN)/python benchmarks/naive_bayes.py --data $(DATA)
+
+docs: install
+	$(BIN)/leafwise demo --picture docs/demo.svg
+	$(BIN)/python benchmarks/accuracy.py --data $(DATA) --out docs/accuracy.md
+	$(BIN)/python benchmarks/performance.py docs/performance.md --data $(DATA)
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

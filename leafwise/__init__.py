@@ -1,0 +1,36 @@
+"""Put documents where they belong in a tree of topics: with no labels, a few, or many."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from leafwise._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from leafwise.models.naive_bayes import NaiveBayes as NaiveBayes
+    from leafwise.models.taxonomy_classifier import TaxonomyClassifier as TaxonomyClassifier
+    from leafwise.persistence import load as load
+    from leafwise.taxonomy import Taxonomy as Taxonomy
+    from leafwise.text import WordCounter as WordCounter
+
+# Loaded when first asked for, so that `leafwise --help` does not wait for scikit-learn.
+_HOME = {
+    "NaiveBayes": "leafwise.models.naive_bayes",
+    "Taxonomy": "leafwise.taxonomy",
+    "TaxonomyClassifier": "leafwise.models.taxonomy_classifier",
+    "WordCounter": "leafwise.text",
+    "load": "leafwise.persistence",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'leafwise' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

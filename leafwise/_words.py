@@ -1,0 +1,348 @@
+"""Compiled loops over UTF-8 bytes: find words, number them, count them.
+
+Every loop releases the GIL, so plain threads run them side by side. A word is its bytes: hashes
+only say where to look, so no two words are ever taken for one. Byte order of UTF-8 is code point
+order, so sorting the bytes sorts words as Python sorts strings.
+
+The loops never replace an array that they use: numba would count references to it at every turn,
+which made the first version four times slower. `_find_words` returns to its caller to grow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+SEPARATOR = 256  # what a byte that is never part of a word is folded to
+MULTIBYTE = 257  # what a byte that starts a longer UTF-8 sequence is folded to
+END = 0xFF  # ends every word in a pool: a byte that valid UTF-8 never has
+
+_0, _1, _2, _7, _8 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(7), np.uint64(8)
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, odd
+_29, _32 = np.uint64(29), np.uint64(32)
+
+
+@njit(nogil=True, cache=True)
+def _slot(tag, mask):
+    h = tag * _MIX
+    return (h ^ (h >> _32)) & mask  # even: a slot is two numbers
+
+
+@njit(nogil=True, cache=True)
+def _fold_byte(fold, byte):
+    folded = fold[byte]
+    return byte if folded >= SEPARATOR else np.uint8(folded)
+
+
+@njit(nogil=True, cache=True)
+def _rehash(tags, is_long, n_words, slots):
+    mask = np.uint64(len(slots) - 2)
+    for w in range(n_words):
+        s = _slot(tags[w], mask)
+        while slots[s + _1] != _0:
+            s = (s + _2) & mask
+        slots[s] = tags[w]
+        slots[s + _1] = (np.uint64(w + 1) << _1) | np.uint64(is_long[w])
+
+
+@njit(nogil=True, cache=True)
+def _find_words(
+    text, doc_ends, fold, is_word, min_length, state, ids, id_ends, slots, tags, is_long, pool, ends
+):
+    """Read on from `state` until the text or the room for new words ends.
+
+    A slot holds a word's tag and its number, shifted, with a last bit that says whether the tag
+    is a hash. The tag of a word below eight bytes is the word itself, so most words are found
+    without leaving the slot; only longer ones are compared byte by byte.
+    """
+    d, p, n_ids, n_words, n_pool = state[0], np.uint64(state[1]), state[2], state[3], state[4]
+    mask = np.uint64(len(slots) - 2)
+    room = len(ends)
+    while d < len(doc_ends):
+        stop = np.uint64(doc_ends[d])
+        while p < stop:
+            b = fold[text[p]]
+            if b == SEPARATOR:
+                p += _1
+                continue
+            if n_words == room:
+                state[0], state[1], state[2], state[3], state[4] = d, p, n_ids, n_words, n_pool
+                return False
+            first = p
+            h = _0
+            key = _0
+            n = _0  # bytes
+            trail = _0  # those of them that are not the first of their code point
+            while b != SEPARATOR:
+                if b == MULTIBYTE:
+                    b = np.uint16(text[p])
+                    if b < 0xE0:
+                        width, point = _1, np.uint64(b & 0x1F)
+                    elif b < 0xF0:
+                        width, point = _2, np.uint64(b & 0x0F)
+                    else:
+                        width, point = np.uint64(3), np.uint64(b & 0x07)
+                    for k in range(width):
+                        point = (point << np.uint64(6)) | np.uint64(text[p + k + _1] & 0x3F)
+                    if not is_word[point]:
+                        break
+                    trail += width
+                    for k in range(width):
+                        key = (key << _8) | np.uint64(text[p + k])
+                        n += _1
+                        if n & _7 == _0:
+                            h = (h ^ key) * _MIX
+                            h ^= h >> _29
+                            key = _0
+                    p += width
+                    b = np.uint16(text[p])
+                key = (key << _8) | np.uint64(b)
+                n += _1
+                p += _1
+                if n & _7 == _0:
+                    h = (h ^ key) * _MIX
+                    h ^= h >> _29
+                    key = _0
+                b = fold[text[p]]
+            if n == _0:  # a separator of several bytes
+                p += _1
+                while text[p] & 0xC0 == 0x80:
+                    p += _1
+                continue
+            if n < np.uint64(min_length) + trail:
+                continue
+            long = np.uint64(n >= _8)
+            tag = (h if long else _0) ^ key ^ (n << np.uint64(56))
+            s = _slot(tag, mask)
+            w = np.int64(-1)
+            while slots[s + _1] != _0:
+                if slots[s] == tag and slots[s + _1] & _1 == long:
+                    w = np.int64(slots[s + _1] >> _1) - 1
+                    if not long:
+                        break
+                    start = ends[w - 1] if w > 0 else np.int64(0)
+                    same = ends[w] - start == np.int64(n) + 1
+                    at = _0
+                    while same and at < n:
+                        same = pool[np.uint64(start) + at] == _fold_byte(fold, text[first + at])
+                        at += _1
+                    if same:
+                        break
+                    w = np.int64(-1)
+                s = (s + _2) & mask
+            if w < 0:
+                w = n_words
+                n_words += 1
+                tags[w] = tag
+                is_long[w] = long == _1
+                slots[s] = tag
+                slots[s + _1] = (np.uint64(n_words) << _1) | long
+                for k in range(n):
+                    pool[np.uint64(n_pool) + k] = _fold_byte(fold, text[first + k])
+                pool[np.uint64(n_pool) + n] = END
+                n_pool += np.int64(n) + 1
+                ends[w] = n_pool
+            ids[n_ids] = w
+            n_ids += 1
+        id_ends[d] = n_ids
+        d += 1
+    state[0], state[1], state[2], state[3], state[4] = d, p, n_ids, n_words, n_pool
+    return True
+
+
+def number_words(
+    text: np.ndarray, doc_ends: np.ndarray, fold: np.ndarray, is_word: np.ndarray, min_length: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Number the words of some documents in order of first appearance.
+
+    Parameters
+    ----------
+    text : uint8 array
+        UTF-8 bytes of the documents; each ends with a separator byte, so no word crosses over.
+    doc_ends : int64 array
+        Where each document ends in `text`, after its separator.
+    fold : uint16 array of 256
+        The byte to keep for a byte, or SEPARATOR, or MULTIBYTE.
+    is_word : bool array of 0x110000
+        Whether a code point above ASCII is part of a word.
+    min_length : int
+        The least number of code points in a word.
+
+    Returns
+    -------
+    ids : int32 array, the word of each occurrence
+    id_ends : int64 array, where each document ends in `ids`
+    pool : uint8 array, the distinct words' bytes, an END after each
+    ends : int64 array, where each word ends in `pool`, after its END
+    """
+    text = text.view()
+    text.flags.writeable = False  # or every loop would be compiled twice
+    # Never touched beyond what is used, so the generous sizes cost address space, not memory.
+    ids = np.empty(len(text) // (min_length + 1) + 1, np.int32)
+    pool = np.empty(len(text), np.uint8)
+    id_ends = np.empty(len(doc_ends), np.int64)
+    size = 1024
+    tags, is_long, ends = np.empty(size, np.uint64), np.empty(size, bool), np.empty(size, np.int64)
+    slots = np.zeros(4 * size, np.uint64)
+    state = np.zeros(5, np.int64)
+    while not _find_words(
+        text, doc_ends, fold, is_word, min_length, state,
+        ids, id_ends, slots, tags, is_long, pool, ends,
+    ):  # fmt: skip
+        size *= 4
+        tags, is_long, ends = (np.resize(array, size) for array in (tags, is_long, ends))
+        slots = np.zeros(4 * size, np.uint64)
+        _rehash(tags, is_long, state[3], slots)
+    return ids[: state[2]], id_ends, pool[: state[4]].copy(), ends[: state[3]].copy()
+
+
+@njit(nogil=True, cache=True)
+def write_ngrams(ids, id_ends, pool, ends, shortest, longest):
+    """Spell out the n-grams of every document, an END after each.
+
+    An empty word in `pool` is one that was taken out: its neighbours become adjacent. Returns the
+    bytes and where each document ends in them, as `number_words` takes them.
+    """
+    size = 0
+    doc_ends = np.empty(len(id_ends), np.int64)
+    text = np.empty(0, np.uint8)
+    kept = np.empty(len(ids), np.int32)
+    for writing in (False, True):
+        if writing:
+            text = np.empty(size, np.uint8)
+        size = 0
+        first = 0
+        for d in range(len(id_ends)):
+            n = 0
+            for i in range(first, id_ends[d]):
+                w = ids[i]
+                if ends[w] - (ends[w - 1] if w else 0) > 1:
+                    kept[n] = w
+                    n += 1
+            first = id_ends[d]
+            for length in range(shortest, longest + 1):
+                for i in range(n - length + 1):
+                    for k in range(i, i + length):
+                        w = kept[k]
+                        start = ends[w - 1] if w else 0
+                        if writing:
+                            for j in range(start, ends[w] - 1):
+                                text[size + j - start] = pool[j]
+                            text[size + ends[w] - 1 - start] = END if k == i + length - 1 else 32
+                        size += ends[w] - start
+            size += 1  # every document ends with a separator, even one without a word
+            if writing:
+                text[size - 1] = END
+            doc_ends[d] = size
+    return text, doc_ends
+
+
+@njit(nogil=True, cache=True)
+def count_rows(ids, id_ends, column_of, n_columns):
+    """Count each document's words: the rows of a sparse matrix, columns in order of appearance.
+
+    `column_of` maps an id to a column, or to -1 for what is not counted. Returns the columns, the
+    counts, where each row ends, and for each column its sum and in how many rows it is.
+    """
+    seen_at = np.full(n_columns, -1, np.int64)
+    totals = np.zeros(n_columns, np.int64)
+    row_counts = np.zeros(n_columns, np.int64)
+    columns = np.empty(len(ids), np.int32)
+    counts = np.empty(len(ids), np.int32)
+    row_ends = np.empty(len(id_ends), np.int64)
+    first, row, n = 0, 0, 0
+    for d in range(len(id_ends)):
+        for i in range(first, id_ends[d]):
+            column = column_of[ids[i]]
+            if column < 0:
+                continue
+            totals[column] += 1
+            if seen_at[column] >= row:
+                counts[seen_at[column]] += 1
+            else:
+                seen_at[column] = n
+                row_counts[column] += 1
+                columns[n] = column
+                counts[n] = 1
+                n += 1
+        first = id_ends[d]
+        row = n
+        row_ends[d] = n
+    return columns[:n], counts[:n], row_ends, totals, row_counts
+
+
+@njit(nogil=True, cache=True)
+def sort_rows(columns, counts, row_ends, column_of, n_columns, indices, data, indptr, start):
+    """Rename the columns (-1 drops one), sort each row, write the rows out from `start` on.
+
+    A counting sort over all rows at once: gather by column, then deal out to the rows.
+    """
+    column_ends = np.zeros(n_columns + 1, np.int64)
+    first = 0
+    for d in range(len(row_ends)):
+        indptr[d] = start
+        for i in range(first, row_ends[d]):
+            column = column_of[columns[i]]
+            if column >= 0:
+                column_ends[column + 1] += 1
+                start += 1
+        first = row_ends[d]
+    for column in range(n_columns):
+        column_ends[column + 1] += column_ends[column]
+    rows = np.empty(column_ends[n_columns], np.int32)
+    values = np.empty(column_ends[n_columns], np.int32)
+    first = 0
+    for d in range(len(row_ends)):
+        for i in range(first, row_ends[d]):
+            column = column_of[columns[i]]
+            if column >= 0:
+                k = column_ends[column]  # until its last entry is in, where the next one goes
+                rows[k] = d
+                values[k] = counts[i]
+                column_ends[column] = k + 1
+        first = row_ends[d]
+    k = 0
+    for column in range(n_columns):
+        while k < column_ends[column]:
+            n = indptr[rows[k]]
+            indices[n] = column
+            data[n] = values[k]
+            indptr[rows[k]] = n + 1
+            k += 1
+
+
+@njit(nogil=True, cache=True)
+def _eight_bytes(pool, ends, words, depth, keys):
+    for i in range(len(words)):
+        w = words[i]
+        p = (ends[w - 1] if w else 0) + depth
+        key = _0
+        for _ in range(8):
+            key <<= _8
+            if p < ends[w] - 1:
+                key |= np.uint64(pool[p])
+                p += 1
+        keys[i] = key
+
+
+def sort_words(pool: np.ndarray) -> np.ndarray:
+    """Return the words' numbers in code point order: eight bytes at a time, then among ties."""
+    ends = np.flatnonzero(pool == END) + 1
+    order = np.arange(len(ends))
+    group = np.zeros(len(ends), np.int64)
+    tied = np.arange(len(ends))  # positions in `order` that are not settled yet
+    depth = 0
+    while len(tied):
+        words = order[tied]
+        keys = np.empty(len(tied), np.uint64)
+        _eight_bytes(pool, ends, words, depth, keys)
+        by_key = np.lexsort((keys, group)) if depth else np.argsort(keys)
+        words, keys, group = words[by_key], keys[by_key], group[by_key]
+        order[tied] = words
+        new_group = np.ones(len(tied), bool)
+        new_group[1:] = (keys[1:] != keys[:-1]) | (group[1:] != group[:-1])
+        group = np.cumsum(new_group)
+        alone = new_group & np.append(new_group[1:], True)
+        tied, group = tied[~alone], group[~alone]
+        depth += 8
+    return order

@@ -1,0 +1,522 @@
+"""The command line. Errors leave here as sentences and exit codes, never as tracebacks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from leafwise._version import __version__
+from leafwise.atomic import check_writable
+from leafwise.exceptions import LeafwiseError, OutputError, TaxonomyError
+
+if TYPE_CHECKING:
+    from leafwise.corpus import Corpus
+    from leafwise.models.taxonomy_classifier import TaxonomyClassifier
+    from leafwise.taxonomy import Taxonomy
+
+OK, BAD_INPUT, USAGE, BAD_OUTPUT, BUG, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 70, 130, 143
+
+
+class _Group(TyperGroup):
+    """Takes what typer would end without a word, or with another exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _say("Interrupted. No half-written file is left.")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # whoever read our output has had enough
+            _silence(sys.stdout)
+            raise typer.Exit(OK) from None
+
+
+app = typer.Typer(
+    name="leafwise",
+    cls=_Group,
+    help="Put documents where they belong in a tree of topics: with no labels, a few, or many.",
+    epilog="Exit codes: 0 done, 1 the input cannot be used, 2 wrong usage, 3 the output cannot be "
+    "written, 70 a bug in leafwise, 130 interrupted, 143 ended from outside.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+taxonomy_app = typer.Typer(
+    help="Look at a tree, check it, or convert it.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(taxonomy_app, name="taxonomy")
+
+Docs = Annotated[
+    str,
+    typer.Argument(
+        metavar="DOCS",
+        help="CSV, TSV, JSONL, Parquet, fastText or text file (.gz too), a folder of one folder "
+        "per node, or - for standard input.",
+    ),
+]
+TreeFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--taxonomy", "-t",
+        metavar="TREE",
+        help="The tree: YAML, JSON, CSV, TSV, SKOS (.ttl, .rdf), a folder, or WeSHClass files.",
+    ),
+]  # fmt: skip
+ModelFile = Annotated[
+    Path | None, typer.Option("--model", "-m", metavar="FILE", help="Use this saved model.")
+]
+TextColumn = Annotated[
+    str | None,
+    typer.Option("--text", help="Column of the text; several joined by +: title+description."),
+]
+LabelColumn = Annotated[str | None, typer.Option("--label", help="Column of the label.")]
+IdColumn = Annotated[str | None, typer.Option("--id", help="Column of the id.")]
+DocsFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format", help="csv, tsv, jsonl, parquet, fasttext, text or folder; else by the name."
+    ),
+]
+Encoding = Annotated[str, typer.Option("--encoding", help="Encoding of text files.")]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Go on after bad rows, and list them in a file.")
+]
+BadRows = Annotated[
+    Path | None,
+    typer.Option("--bad-rows", metavar="FILE", help="Where --skip-bad lists them: bad-rows.csv."),
+]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"leafwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _leafwise(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="FILE.svg", help="Keep what is shown.")
+    ] = None,
+) -> None:
+    """Sort Python's own documentation into the sections of its library reference.
+
+    No label is used: only the words in the names of sections and modules.
+    """
+    from leafwise.demo import show
+
+    show(picture)
+
+
+@app.command()
+def classify(
+    docs: Docs,
+    taxonomy: TreeFile = None,
+    model: ModelFile = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="- for standard output.")
+    ] = "-",
+    save_model: Annotated[
+        Path | None, typer.Option("--save-model", metavar="FILE", help="Keep the model.")
+    ] = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    id: IdColumn = None,
+    format: DocsFormat = None,
+    encoding: Encoding = "utf-8",
+    skip_bad: SkipBad = False,
+    bad_rows: BadRows = None,
+) -> None:
+    """Put every document on a node of a tree.
+
+    Learns from the rows that have a label and from the nodes' keywords, then fills in the others:
+    the node, its probability, and the next two candidates. The output has the input's format and
+    all its columns. Without a tree, the labels in DOCS are the tree.
+
+    Example: leafwise classify --taxonomy tree.yaml docs.csv -o sorted.csv
+    """
+    from leafwise.corpus import open_writer
+
+    if taxonomy is not None and model is not None:
+        _usage("Give --taxonomy or --model, not both: a model brings its own tree.")
+    if model is not None and save_model is not None:
+        _usage("--save-model keeps a model that is made here; with --model there is none.")
+    if save_model is not None:
+        check_writable(save_model)  # now, rather than after the work
+    ready = _load_model(model) if model else None
+    tree = ready.taxonomy_ if ready else _load_taxonomy(taxonomy)
+    options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
+    corpus = _open_corpus(docs, tree, skip_bad, bad_rows, **options)
+    columns = [corpus.label_column or label or "label", *_ADDED]
+    with open_writer(output, corpus, columns) as writer:
+        if ready is None:
+            ready = _learn(corpus, tree)
+            _say(*ready.report_)
+            if save_model is not None:
+                ready.save(save_model)
+        with _progress("Classifying", corpus):
+            for batch in corpus.batches():
+                writer.write(batch, dict(zip(columns, _filled(ready, corpus, batch))))
+    _say_bad(corpus)
+    where = "standard output" if output == "-" else output
+    _say(f"Wrote {_count(corpus.n_documents or 0, 'document')} to {where}.")
+
+
+@app.command()
+def evaluate(
+    docs: Docs,
+    taxonomy: TreeFile = None,
+    model: ModelFile = None,
+    hide: Annotated[
+        float, typer.Option("--hide", help="Share of the labels to hide and then predict.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option("--seed", help="Which labels are hidden.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    id: IdColumn = None,
+    format: DocsFormat = None,
+    encoding: Encoding = "utf-8",
+    skip_bad: SkipBad = False,
+    bad_rows: BadRows = None,
+) -> None:
+    """Say how good the sorting is, on documents whose labels are known.
+
+    With --model, that model is put to the test on all labels of DOCS. Without, a share of the
+    labels is hidden, a model learns from the rest, and the hidden ones are predicted.
+
+    Example: leafwise evaluate --taxonomy tree.yaml docs.csv
+    """
+    import numpy as np
+
+    if taxonomy is not None and model is not None:
+        _usage("Give --taxonomy or --model, not both: a model brings its own tree.")
+    if not 0 < hide <= 1:
+        _usage(f"--hide {hide}: expected a share above 0 and at most 1.")
+    ready = _load_model(model) if model else None
+    tree = ready.taxonomy_ if ready else _load_taxonomy(taxonomy)
+    options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
+    corpus = _open_corpus(docs, tree, skip_bad, bad_rows, **options)
+    with _progress("Reading", corpus):
+        batch = corpus.read()
+    labelled = np.array([i for i, labels in enumerate(batch.labels) if labels])
+    if not len(labelled):
+        raise LeafwiseError(f"No row of {corpus.name} has a label, so there is nothing to check.")
+    if ready is None:
+        chosen = np.random.default_rng(seed).permutation(labelled)
+        tested = np.sort(chosen[: max(1, round(hide * len(labelled)))])
+        known: list = list(batch.labels)
+        for i in tested:
+            known[i] = ()
+        ready = _fit(tree or _tree_of_labels(corpus), batch.texts, known)
+    else:
+        tested = labelled
+    figures = _figures(ready, [batch.texts[i] for i in tested], [batch.labels[i] for i in tested])
+    _say_bad(corpus)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(figures, indent=2))
+        return
+    width = max(map(len, figures))
+    for name, value in figures.items():
+        shown = f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+        typer.echo(f"{name.replace('_', ' '):{width}}  {shown}")
+
+
+@taxonomy_app.command("show")
+def taxonomy_show(
+    tree: Annotated[Path, typer.Argument(metavar="TREE")],
+    whole: Annotated[bool, typer.Option("--all", help="Draw every node of a large tree.")] = False,
+    language: Annotated[str, typer.Option(help="Language of SKOS labels.")] = "en",
+) -> None:
+    """Draw a tree."""
+    loaded = _load_taxonomy(tree, language)
+    assert loaded is not None
+    from leafwise.taxonomy_drawing import draw
+
+    typer.echo(draw(loaded, limit=None) if whole else str(loaded))
+
+
+@taxonomy_app.command("check")
+def taxonomy_check(
+    tree: Annotated[Path, typer.Argument(metavar="TREE")],
+    language: Annotated[str, typer.Option(help="Language of SKOS labels.")] = "en",
+) -> None:
+    """Read a tree and say what is in it, or what is wrong with it."""
+    loaded = _load_taxonomy(tree, language)
+    assert loaded is not None
+    n_own = sum(1 for keywords in loaded.keywords[1:] if keywords)
+    typer.echo(
+        f"{tree}: fine. {_count(len(loaded) - 1, 'node')} below the root, on "
+        f"{_count(int(loaded.depth.max()), 'level')}; {_count(len(loaded.leaves), 'leaf node')}; "
+        f"{_count(n_own, 'node')} with keywords."
+    )
+
+
+@taxonomy_app.command("convert")
+def taxonomy_convert(
+    tree: Annotated[Path, typer.Argument(metavar="TREE")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="Its name gives the format.")],
+    format: Annotated[
+        str | None, typer.Option("--format", help="Format of OUT, where its name does not say.")
+    ] = None,
+    language: Annotated[str, typer.Option(help="Language of SKOS labels.")] = "en",
+) -> None:
+    """Write a tree in another format."""
+    loaded = _load_taxonomy(tree, language)
+    assert loaded is not None
+    loaded.save(output, format=format)
+    _say(f"Wrote {_count(len(loaded) - 1, 'node')} to {output}.")
+
+
+# ---- the steps ------------------------------------------------------------------------------
+
+
+def _load_taxonomy(path: Path | None, language: str = "en") -> Taxonomy | None:
+    if path is None:
+        return None
+    from leafwise.taxonomy import Taxonomy
+
+    tree = Taxonomy.load(path, language=language)
+    _say(*tree.notes)
+    return tree
+
+
+def _load_model(path: Path) -> TaxonomyClassifier:
+    import leafwise
+
+    model = leafwise.load(path)
+    if not isinstance(model, leafwise.TaxonomyClassifier):
+        raise LeafwiseError(
+            f"{path} holds a {type(model).__name__}, which cannot classify texts by itself. Give "
+            "a TaxonomyClassifier: classify --save-model keeps one."
+        )
+    return model
+
+
+def _open_corpus(
+    docs: str, tree: Taxonomy | None, skip_bad: bool, bad_rows: Path | None, **options: Any
+) -> Corpus:
+    from leafwise.corpus import Corpus
+
+    if bad_rows is not None and not skip_bad:
+        _usage("--bad-rows lists what --skip-bad leaves out. Give both, or neither.")
+    listing = (bad_rows or Path("bad-rows.csv")) if skip_bad else None
+    return Corpus(docs, taxonomy=tree, skip_bad=skip_bad, bad_rows=listing, **options)
+
+
+def _tree_of_labels(corpus: Corpus) -> Taxonomy:
+    from leafwise.taxonomy import Taxonomy
+
+    if corpus.taxonomy_ is not None:
+        return corpus.taxonomy_
+    labels = {label for batch in corpus.batches() for several in batch.labels for label in several}
+    if not labels:
+        raise LeafwiseError(
+            f"There is no tree: {corpus.name} has no labels to take one from. "
+            "Give one with --taxonomy."
+        )
+    try:
+        return Taxonomy.from_paths(sorted(labels))
+    except TaxonomyError as error:
+        raise LeafwiseError(
+            f"The labels of {corpus.name} make no tree: {error} In a label, / stands between a "
+            "node and its child; a / that belongs to a name is written \\/."
+        ) from error
+
+
+def _learn(corpus: Corpus, tree: Taxonomy | None) -> TaxonomyClassifier:
+    if tree is None:
+        tree = _tree_of_labels(corpus)
+    labels: list[tuple[str, ...]] = []
+
+    def texts() -> Iterator[str]:
+        for batch in corpus.batches():
+            labels.extend(batch.labels)
+            yield from batch.texts
+
+    with _progress("Learning", corpus):
+        return _fit(tree, texts(), labels)
+
+
+def _fit(tree: Taxonomy, texts: Any, labels: Any) -> TaxonomyClassifier:
+    from leafwise.models.taxonomy_classifier import TaxonomyClassifier
+
+    try:
+        return TaxonomyClassifier(tree).fit(texts, labels)
+    except LeafwiseError:
+        raise
+    except ValueError as error:  # nothing to learn from: the user's data, not a bug
+        raise LeafwiseError(str(error)) from error
+
+
+_ADDED = ["probability", "label_2", "probability_2", "label_3", "probability_3", "labelled_by"]
+
+
+def _filled(model: TaxonomyClassifier, corpus: Corpus, batch: Any) -> list[list]:
+    """Return the values of the added columns: what was given is kept, the rest is filled in."""
+    tree = model.taxonomy_
+    lists = _holds_lists(corpus, batch)
+    n_given = max(map(len, batch.labels))
+    classes, probabilities = model.top_k(batch.texts, max(3, n_given + 2))
+    rows: list[list] = []
+    for given, nodes, sure in zip(batch.labels, classes.tolist(), probabilities.tolist()):
+        best: list[tuple] = list(zip(nodes, sure))
+        if given:  # by a path or a name; the candidates are other nodes
+            paths = {tree.paths[i] for i in tree.indices(given)}
+            label = list(given) if lists or len(given) > 1 else given[0]
+            best = [(label, 1.0), *(pair for pair in best if pair[0] not in paths)]
+        elif lists:
+            best[0] = ([nodes[0]], sure[0])
+        best = [*best, (None, None), (None, None)][:3]
+        cells = [cell for node, p in best for cell in (node, _rounded(p))]
+        rows.append([*cells, "given" if given else "model"])
+    return [list(column) for column in zip(*rows)]
+
+
+def _rounded(p: float | None) -> float | None:
+    # In a large tree even the best can be below 0.0001; only what is 0 is shown as 0.
+    return p and (round(p, 4) or float(f"{p:.1g}"))
+
+
+def _holds_lists(corpus: Corpus, batch: Any) -> bool:
+    """Whether the label column holds lists, as it can in JSONL and Parquet."""
+    if corpus.schema is not None and corpus.label_column is not None:
+        return "list" in str(corpus.schema.field(corpus.label_column).type)
+    cells = batch.columns.get(corpus.label_column, ())
+    return any(isinstance(cell, list) for cell in cells)
+
+
+def _figures(model: TaxonomyClassifier, texts: list[str], truth: list) -> dict[str, int | float]:
+    import numpy as np
+
+    from leafwise import metrics
+
+    tree = model.taxonomy_
+    proba = model.predict_proba(texts)
+    predicted = model.classes_[proba.argmax(axis=1)]
+    paths = [tuple(tree.paths[i] for i in tree.indices(labels)) for labels in truth]
+    hits = [path in labels for path, labels in zip(predicted, paths)]
+    figures: dict[str, int | float] = {"documents": len(texts), "accuracy": float(np.mean(hits))}
+    if all(len(labels) == 1 for labels in paths):
+        y = [labels[0] for labels in paths]
+        flat = metrics.scores(y, predicted)
+        figures["macro_f1"] = flat["macro_f1"]
+        figures |= metrics.hierarchical_scores(y, predicted, tree)
+        inside = np.isin(y, model.classes_)
+        if inside.any():
+            figures["expected_calibration_error"] = metrics.expected_calibration_error(
+                np.array(y)[inside], proba[inside], model.classes_
+            )
+    else:
+        flat = metrics.scores(paths, [(path,) for path in predicted])
+        figures |= {name: flat[name] for name in ("micro_f1", "macro_f1")}
+    return {name: v if isinstance(v, int) else float(v) for name, v in figures.items()}
+
+
+# ---- talking to the user --------------------------------------------------------------------
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        try:
+            typer.echo(line, err=True)
+        except BrokenPipeError:  # nobody listens; the work goes on
+            _silence(sys.stderr)
+
+
+def _silence(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def _say_bad(corpus: Corpus) -> None:
+    if corpus.n_bad:
+        _say(f"Left out {_count(corpus.n_bad, 'bad row')}; {corpus.bad_rows} says why.")
+
+
+def _usage(message: str) -> None:
+    raise typer.BadParameter(message)
+
+
+@contextmanager
+def _progress(what: str, corpus: Corpus) -> Iterator[None]:
+    """Show how far reading has come, on a terminal, while the block runs."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        corpus.on_progress = lambda done, total: bar.update(task, completed=done, total=total)
+        try:
+            yield
+        finally:
+            corpus.on_progress = None
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; every exception ends as a sentence and an exit code."""
+    # Ended from outside: as an exception, so that half-written files are removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *where: _say(f"Warning: {message}")
+        sys.exit(_run(lambda: app(args=arguments, prog_name="leafwise")))
+
+
+def _run(command: Callable[[], Any]) -> int:
+    try:
+        command()
+    except SystemExit as stop:  # typer's own end: done, or wrong usage
+        return stop.code if isinstance(stop.code, int) else OK
+    except OutputError as error:
+        _say(f"Error: {error}")
+        return BAD_OUTPUT
+    except LeafwiseError as error:
+        _say(f"Error: {error}")
+        return BAD_INPUT
+    except MemoryError:
+        _say("Error: there is not enough memory. Try fewer or shorter documents at a time.")
+        return BAD_INPUT
+    except OSError as error:  # of the machine: a full disk, a drive that is gone
+        _say(f"Error: {error}.")
+        return BAD_INPUT
+    except Exception as error:
+        if os.environ.get("LEAFWISE_DEBUG"):
+            raise
+        _say(
+            f"Error: {type(error).__name__}: {error}",
+            "This is a bug in leafwise. LEAFWISE_DEBUG=1 shows where it happened.",
+        )
+        return BUG
+    return OK
+
+
+if __name__ == "__main__":
+    main()

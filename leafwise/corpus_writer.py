@@ -1,0 +1,289 @@
+"""Documents out: the input's rows again, in its format, with columns added.
+
+A file appears under its name only when it is whole: see `atomic`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from decimal import Decimal
+from typing import IO, TYPE_CHECKING, Any
+
+from leafwise.atomic import replacing
+from leafwise.corpus_formats import FASTTEXT, SUFFIXES, format_of
+from leafwise.exceptions import CorpusError, OutputError
+
+if TYPE_CHECKING:
+    from leafwise.corpus import Batch, Corpus
+
+OUTPUTS = ("csv", "tsv", "jsonl", "parquet", "fasttext")
+
+
+def csv_bytes(rows: Iterable[Iterable[Any]], delimiter: str = ",") -> bytes:
+    r"""Rows of CSV, in UTF-8.
+
+    On long texts this is several times as fast as the csv module, which before Python 3.13 also
+    does not quote a lone \r.
+    """
+    special = re.compile(f'[{delimiter}"\r\n]').search
+
+    def quoted(cell: Any) -> str:
+        cell = str(cell)
+        return '"' + cell.replace('"', '""') + '"' if special(cell) else cell
+
+    # The one empty cell of a row would be a blank line.
+    return _encode("".join((delimiter.join(map(quoted, row)) or '""') + "\n" for row in rows))
+
+
+@contextmanager
+def open_writer(
+    path: str | os.PathLike[str],
+    corpus: Corpus,
+    added: Sequence[str],
+    *,
+    format: str | None = None,
+) -> Iterator[Writer]:
+    """Write the documents of a corpus back, with columns added.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, or "-" for standard output. Whether it can be written is found out here, before
+        any work is done.
+    corpus : Corpus
+        Where the batches come from.
+    added : list of str
+        Names of the new columns. One that the input has too (in any case) is replaced in place;
+        the others come last.
+    format : str, optional
+        By default what the name ends in says, else the input's own format; CSV for folders and
+        lines of text.
+
+    Yields
+    ------
+    Writer
+        Its ``write(batch, {"label": [...], ...})`` writes one batch.
+    """
+    name = os.fspath(path)
+    named, zipped = (None, False) if name == "-" else format_of(name)
+    own = corpus.format if corpus.format in OUTPUTS[:-1] else "csv"
+    ending = os.path.splitext(name)[1]
+    if ending and format is None and named is None:
+        raise OutputError(
+            f'Cannot write {name}: the ending "{ending}" is that of no known format. '
+            f"Known are {', '.join(SUFFIXES)}, and .gz after those of text."
+        )
+    format = format or named or own
+    format = "fasttext" if format == "text" else format
+    if format not in OUTPUTS:
+        raise CorpusError(f'Cannot write the format "{format}". Formats: {", ".join(OUTPUTS)}.')
+    if zipped and format == "parquet":
+        raise CorpusError(f"Cannot write {name}: Parquet is compressed inside. Leave out .gz.")
+    if format == "fasttext" and not {"label", corpus.label_column} & set(added):
+        raise CorpusError(f"Cannot write {name}: fastText lines need a column called label.")
+    with _standard_output() if name == "-" else replacing(name) as file:
+        sink: Any = file
+        if zipped:
+            sink = gzip.GzipFile("", "wb", compresslevel=6, fileobj=sink, mtime=0)
+        if corpus.format == "jsonl" and format != "jsonl" and corpus.n_documents is None:
+            for _ in corpus.batches():  # a table's header needs every key of every line
+                pass
+        writer = Writer(name, sink, corpus, added, format)
+        try:
+            yield writer
+            writer.close()
+        except BaseException:
+            writer.drop()
+            raise
+
+
+@contextmanager
+def _standard_output() -> Iterator[IO[bytes]]:
+    try:
+        yield sys.stdout.buffer
+    except (BrokenPipeError, OutputError):  # the reader of a pipe has had enough: not our error
+        raise
+    except OSError as error:
+        raise OutputError(f"Cannot write standard output: {error.strerror or error}.") from error
+
+
+class Writer:
+    """Batches to one open file; made by `open_writer`."""
+
+    def __init__(self, name: str, sink: Any, corpus: Corpus, added: Sequence[str], format: str):
+        self.columns = list(corpus.columns)
+        self._place: dict[str, str] = {}  # added name -> column that it fills
+        folded = {column.casefold(): column for column in self.columns}
+        for column in added:
+            self._place[column] = folded.get(column.casefold(), column)
+            if self._place[column] not in self.columns:
+                self.columns.append(column)
+        self._name, self._sink, self._format = name, sink, format
+        self._separator, self._schema = corpus.label_separator, corpus.schema
+        self._delimiter = "\t" if format == "tsv" else ","
+        if corpus.format == format:
+            self._delimiter = corpus.delimiter
+        self._label = next((one for one in added if one == corpus.label_column), "label")
+        self._parquet: Any = None
+        self._has_header = format not in ("csv", "tsv")
+
+    def write(self, batch: Batch, values: Mapping[str, Sequence[Any]]) -> None:
+        """Write the rows of a batch with the values of the added columns, one per document."""
+        if values.keys() != self._place.keys():
+            raise CorpusError(
+                f"The writer was opened for the columns {', '.join(self._place)}; "
+                f"it was given {', '.join(values)}."
+            )
+        columns: dict[str, Any] = dict(batch.columns)
+        for name, added in values.items():
+            if len(added) != len(batch.texts):
+                raise CorpusError(
+                    f'Column "{name}" has {len(added)} values for {len(batch.texts)} documents.'
+                )
+            columns[self._place[name]] = added
+        self._write_header()
+        if self._format == "parquet":
+            self._write_parquet(columns, len(batch.texts))
+            return
+        try:
+            if self._format == "jsonl":
+                data = self._jsonl(columns)
+            elif self._format == "fasttext":
+                data = _fasttext(values[self._label], batch.texts)
+            else:
+                data = self._table(columns, len(batch.texts))
+        except UnicodeError as error:  # of Parquet, whose strings may hold any bytes
+            raise CorpusError(f"Cannot write {self._name}: {error}.") from None
+        self._sink.write(data)
+
+    def _write_header(self) -> None:
+        # With the first rows, and not before: what is printed cannot be taken back.
+        if not self._has_header:
+            self._sink.write(csv_bytes([self.columns], self._delimiter))
+            self._has_header = True
+
+    def close(self) -> None:
+        self._write_header()
+        if self._format == "parquet":
+            if self._parquet is None:
+                self._write_parquet({}, 0)
+            self._parquet.close()
+        if isinstance(self._sink, gzip.GzipFile):
+            self._sink.close()
+        else:
+            self._sink.flush()
+
+    def drop(self) -> None:
+        """Let go of what is half written."""
+        if self._parquet is not None:
+            with suppress(Exception):
+                self._parquet.close()
+        if isinstance(self._sink, gzip.GzipFile):
+            with suppress(Exception):
+                self._sink.close()
+
+    def _table(self, columns: Mapping[str, Any], n: int) -> bytes:
+        absent = [None] * n
+        cells = [
+            [self._cell(value) for value in _values(columns.get(name, absent))]
+            for name in self.columns
+        ]
+        return csv_bytes(zip(*cells), self._delimiter)
+
+    def _cell(self, value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+            return self._separator.join(value)
+        cell = _json(value)
+        if cell == "null":
+            return ""
+        return json.loads(cell) if cell[0] == '"' else cell  # a date, say: without JSON's quotes
+
+    def _jsonl(self, columns: Mapping[str, Any]) -> bytes:
+        # Keys that came after the writer was opened are kept too, after those known then.
+        names = [name for name in self.columns if name in columns]
+        names += [name for name in columns if name not in self.columns]
+        cells = [[_json(value) for value in _values(columns[name])] for name in names]
+        keys = [_json(name) + ": " for name in names]
+        rows = (", ".join(map(str.__add__, keys, row)) for row in zip(*cells))
+        return _encode("".join(f"{{{row}}}\n" for row in rows))
+
+    def _write_parquet(self, columns: Mapping[str, Any], n: int) -> None:
+        """Write a table; columns get the types of the input, or of the first batch."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        schema = self._schema if self._parquet is None else self._parquet.schema
+        arrays = {}
+        for name in self.columns:
+            values = columns.get(name, [None] * n)
+            known = schema is not None and name in schema.names
+            try:
+                arrays[name] = self._array(values, schema.field(name).type if known else None)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+                raise CorpusError(
+                    f'Column "{name}" holds values of several types, and Parquet one type a '
+                    f"column ({error}). Write .jsonl instead."
+                ) from None
+        table = pa.table(arrays)
+        if self._parquet is None:
+            self._parquet = pq.ParquetWriter(self._sink, table.schema, compression="zstd")
+        self._parquet.write_table(table)
+
+    def _array(self, values: Any, kind: Any) -> Any:
+        import pyarrow as pa
+
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            return values
+        try:
+            array = pa.array(values, type=kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            if self._parquet is not None or kind is None:
+                raise
+            array = pa.array(values)  # a column that is replaced may change its type
+        return array.cast(pa.string()) if pa.types.is_null(array.type) else array
+
+
+def _fasttext(labels: Sequence[Any], texts: Sequence[str]) -> bytes:
+    lines = []
+    for label, text in zip(labels, texts):
+        several = [label] if isinstance(label, str) else label or []
+        # A label ends at the first space, so a space inside it cannot stay.
+        words = [FASTTEXT + re.sub(r"\s+", "_", one) for one in several if one]
+        lines.append(" ".join([*words, re.sub(r"[\r\n]+", " ", text)]) + "\n")
+    return _encode("".join(lines))
+
+
+def _values(column: Any) -> Any:
+    return column.to_pylist() if hasattr(column, "to_pylist") else column
+
+
+def _encode(text: str) -> bytes:
+    # Half a surrogate pair, which JSON lets through, becomes \udXXX: in JSON, what it was.
+    return text.encode("utf-8", "backslashreplace")
+
+
+_to_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
+
+
+def _json(value: Any) -> str:
+    """JSON of a value; a number as a plain decimal, never 1e-07."""
+    if isinstance(value, str):
+        return _to_json(value)
+    if hasattr(value, "dtype") and not isinstance(value, float):
+        # float32 by way of its text, so that .1 stays .1
+        value = float(str(value)) if value.dtype.kind == "f" and not value.ndim else value.tolist()
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return "null"
+        cell = float.__repr__(value)
+        return format(Decimal(cell), "f") if "e" in cell else cell
+    return _to_json(value)

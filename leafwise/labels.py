@@ -1,0 +1,182 @@
+"""Labels in: whatever form they come in, to one row of weights per document.
+
+A label is a path, a node's name where only one node has it, or an integer. Without a taxonomy the
+labels themselves are the classes. Unlabelled documents are ``None`` (or "") among strings and -1
+among integers, which is scikit-learn's own convention; only where -1 and 1 are all there is, both
+are classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from leafwise.exceptions import LabelError
+from leafwise.taxonomy import Taxonomy, join_path
+
+
+class Occurrences(NamedTuple):
+    """All labels of all documents, one after the other, and whose each is."""
+
+    labels: np.ndarray
+    documents: np.ndarray
+    n_documents: int
+    are_paths: bool  # made from levels, so they speak of a tree
+
+
+def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
+    """Take `y` apart.
+
+    Parameters
+    ----------
+    y : array-like
+        One label per document; or a list of lists, several labels per document; or an array of
+        two dimensions with a level of the tree in each column, as hiclass has it.
+    classes : Classes or None
+        What the labels will be looked up in, where that is known already.
+    """
+    if y is None:
+        raise ValueError(
+            "fit requires y to be passed, but the target y is None. "
+            "Expected a label per document, None where it is unknown."
+        )
+    if _is_nested(y):
+        labels = [label for several in y for label in several]
+        documents = np.repeat(np.arange(len(y)), [len(several) for several in y])
+        return Occurrences(_as_array(labels), documents, len(y), False)
+    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
+        y = np.array(y, dtype=object)  # numpy would make strings of numbers among them
+    y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    if y.ndim == 2 and y.shape[1] > 1:
+        paths = [join_path(str(name) for name in row if not _is_missing(name)) for row in y]
+        documents = np.array([i for i, path in enumerate(paths) if path], np.int64)
+        return Occurrences(_as_array([p for p in paths if p]), documents, len(y), True)
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "O":
+        labelled = np.array([not _is_missing(label) for label in y], bool)
+        y_known = _as_array(y[labelled].tolist())
+    else:
+        missing = {"i": -1, "U": ""}.get(y.dtype.kind)
+        if missing == -1 and _minus_one_is_a_class(y, classes):
+            missing = None
+        labelled = np.ones(len(y), bool) if missing is None else y != missing
+        y_known = y[labelled]
+    if y_known.dtype.kind == "f":
+        check_classification_targets(y_known)  # numbers to be predicted, rather than classes
+    return Occurrences(y_known, np.flatnonzero(labelled), len(y), False)
+
+
+def _minus_one_is_a_class(y: np.ndarray, classes: Classes | None) -> bool:
+    if classes is None:
+        return bool(np.isin(y, (-1, 1)).all() and (y == 1).any())
+    return classes.plain and -1 in classes.names
+
+
+def _is_nested(y: Any) -> bool:
+    is_list = isinstance(y, list | tuple)
+    return is_list and len(y) > 0 and all(isinstance(row, list | tuple | set) for row in y)
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or label == "" or label != label
+
+
+def _as_array(labels: list) -> np.ndarray:
+    array = np.array(labels)
+    if array.ndim != 1:
+        raise LabelError(f"Expected a label or a list of labels per document, got {labels[0]!r}.")
+    if array.dtype.kind == "U" and not all(isinstance(label, str) for label in labels):
+        odd = next(label for label in labels if not isinstance(label, str))
+        raise LabelError(f"Labels are strings or integers, not both: {odd!r} is among strings.")
+    return array
+
+
+class Classes(NamedTuple):
+    """What a model's columns stand for: nodes of a tree, under the names that `predict` gives."""
+
+    taxonomy: Taxonomy
+    nodes: np.ndarray
+    names: np.ndarray
+    plain: bool  # the names are the labels themselves: a flat tree made from them
+
+    @classmethod
+    def of_labels(cls, labels: Occurrences) -> Classes:
+        """Make a flat tree of the labels, or where they are levels the tree that they speak of."""
+        names = np.unique(labels.labels)
+        if labels.are_paths:
+            return cls.of_taxonomy(Taxonomy.from_paths(names.tolist()))
+        if not len(names):
+            raise ValueError(
+                "No document has a label, and there is no taxonomy to take nodes from."
+            )
+        parent = [-1] + [0] * len(names)
+        tree = Taxonomy(["", *map(str, names.tolist())], parent)
+        return cls(tree, np.arange(1, len(parent)), names, True)
+
+    @classmethod
+    def of_taxonomy(cls, taxonomy: Taxonomy, nodes: Any = "all") -> Classes:
+        """Take all nodes of a tree, its leaves, or those that are listed."""
+        if not isinstance(taxonomy, Taxonomy):
+            raise TypeError(
+                f"taxonomy is a {type(taxonomy).__name__}, expected a leafwise.Taxonomy. "
+                "Taxonomy.load reads one from a file."
+            )
+        chosen = _chosen_nodes(taxonomy, nodes)
+        return cls(taxonomy, chosen, np.array(taxonomy.paths)[chosen], False)
+
+    def membership(self, labels: Occurrences) -> sparse.csr_matrix:
+        """Return documents × columns: the weights of each document's labels.
+
+        A document with several labels belongs to each in equal fractions (T 3.2.1); one without
+        a label has an empty row.
+        """
+        columns = self.columns(labels.labels)
+        n_labels = np.bincount(labels.documents, minlength=labels.n_documents)
+        share = 1.0 / n_labels[labels.documents]
+        shape = (labels.n_documents, len(self.nodes))
+        return sparse.csr_matrix((share, (labels.documents, columns)), shape)
+
+    def columns(self, labels: np.ndarray) -> np.ndarray:
+        """Return the column of each label."""
+        if not len(labels):
+            return np.empty(0, np.int64)
+        distinct, inverse = np.unique(labels, return_inverse=True)
+        if self.plain:
+            columns = np.searchsorted(self.names, distinct)
+            columns[columns == len(self.names)] = 0
+            missing = self.names[columns] != distinct
+        else:
+            if distinct.dtype.kind in "iu":
+                nodes = distinct
+                if nodes.min() < 0 or nodes.max() >= len(self.taxonomy):
+                    raise LabelError(
+                        f"Labels are node numbers from {nodes.min()} to {nodes.max()}, expected 0 "
+                        f"to {len(self.taxonomy) - 1}, or -1 for a document without a label."
+                    )
+            else:
+                nodes = np.array([self.taxonomy.index(label) for label in distinct.tolist()])
+            columns = np.searchsorted(self.nodes, nodes)
+            columns[columns == len(self.nodes)] = 0
+            missing = self.nodes[columns] != nodes
+        if missing.any():
+            raise LabelError(
+                f"Label {distinct[missing][0].item()!r} is not among the {len(self.names)} classes "
+                "of this model. They are the taxonomy's nodes, or those given as `nodes`; without "
+                "a taxonomy, those of the first call of fit or partial_fit."
+            )
+        return columns[inverse]
+
+
+def _chosen_nodes(taxonomy: Taxonomy, nodes: str | Sequence[Any]) -> np.ndarray:
+    if isinstance(nodes, str):
+        if nodes == "all":
+            return np.arange(len(taxonomy))
+        if nodes == "leaves":
+            return np.asarray(taxonomy.leaves, np.int64)
+        raise ValueError(f'nodes={nodes!r}: expected "all", "leaves" or a list of paths.')
+    return np.unique(taxonomy.indices(nodes))

@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+from sklearn.exceptions import DataConversionWarning
+
+from leafwise.exceptions import LabelError
+from leafwise.labels import Classes, read_labels
+from leafwise.models.naive_bayes import NaiveBayes
+from leafwise.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_dict({"a": {"x": None, "y": None}, "b": {"z": None}})
+
+
+def membership(y, classes=None):
+    labels = read_labels(y, classes)
+    classes = classes or Classes.of_labels(labels)
+    return classes, classes.membership(labels).toarray()
+
+
+def test_plain_labels_are_the_classes():
+    classes, weights = membership(["dog", "cat", None, "dog"])
+    assert classes.names.tolist() == ["cat", "dog"]
+    assert weights.tolist() == [[0, 1], [1, 0], [0, 0], [0, 1]]
+    assert classes.taxonomy.names[1:] == ("cat", "dog")
+
+
+def test_integers_with_minus_one_for_unlabelled():
+    classes, weights = membership(np.array([10, 2, -1, 10]))
+    assert classes.names.tolist() == [2, 10]
+    assert weights.tolist() == [[0, 1], [1, 0], [0, 0], [0, 1]]
+
+
+def test_minus_one_and_one_alone_are_two_classes():
+    classes, weights = membership(np.array([1, -1, -1]))
+    assert classes.names.tolist() == [-1, 1]
+    assert weights.tolist() == [[0, 1], [1, 0], [1, 0]]
+    assert membership(np.array([-1]), classes)[1].tolist() == [[1, 0]]
+
+
+def test_minus_one_is_unlabelled_in_a_tree():
+    classes = Classes.of_taxonomy(TREE)
+    assert membership(np.array([1, -1]), classes)[1].sum(axis=1).tolist() == [1, 0]
+
+
+def test_paths_names_and_node_numbers():
+    classes = Classes.of_taxonomy(TREE)
+    for y in (["a/x", "b", "b/z"], ["x", "b", "z"], np.array([2, 4, 5])):
+        assert membership(y, classes)[1].argmax(axis=1).tolist() == [2, 4, 5]
+    assert classes.names.tolist() == ["/", "a", "a/x", "a/y", "b", "b/z"]
+
+
+def test_several_labels_share_a_document():
+    classes = Classes.of_taxonomy(TREE)
+    weights = membership([["a/x", "b"], [], ("z",)], classes)[1]
+    assert weights[:, [2, 4, 5]].tolist() == [[0.5, 0.5, 0], [0, 0, 0], [0, 0, 1]]
+
+
+def test_level_arrays_make_a_tree():
+    levels = np.array([["a", "x"], ["a", "y"], ["b", ""]], dtype=object)
+    classes, weights = membership(levels)
+    assert classes.taxonomy == Taxonomy.from_paths(["a/x", "a/y", "b"])
+    assert classes.names[weights.argmax(axis=1)].tolist() == ["a/x", "a/y", "b"]
+    in_tree = membership(levels, Classes.of_taxonomy(TREE))[1]
+    assert in_tree.argmax(axis=1).tolist() == [2, 3, 4]
+
+
+def test_a_slash_within_a_level_stays_in_its_name():
+    classes, _ = membership(np.array([["TCP/IP", "x"], ["b", "y"]], dtype=object))
+    assert classes.taxonomy.names[1:3] == ("TCP/IP", "x")
+
+
+def test_nodes_can_be_restricted():
+    assert Classes.of_taxonomy(TREE, "leaves").names.tolist() == ["a/x", "a/y", "b/z"]
+    assert Classes.of_taxonomy(TREE, ["b", "x"]).names.tolist() == ["a/x", "b"]
+
+
+def test_a_column_vector_is_flattened_with_a_warning():
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
+        assert read_labels(np.array([[1], [2]])).labels.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a/x", "a/w"], '^No node is called "a/w"'),
+        (np.array([0, 6]), "Labels are node numbers from 0 to 6, expected 0 to 5"),
+        (np.array([-2, 1]), "Labels are node numbers from -2 to 1"),
+        (["a/x", 3], "strings or integers, not both: 3 is among strings"),
+        ([["a/x", ["b"]]], "inhomogeneous|a label or a list of labels"),
+    ],
+)
+def test_wrong_labels_in_a_tree(y, message):
+    with pytest.raises(ValueError, match=message):
+        membership(y, Classes.of_taxonomy(TREE))
+
+
+def test_label_outside_the_chosen_nodes():
+    with pytest.raises(LabelError, match="Label 'b' is not among the 3 classes"):
+        membership(["b"], Classes.of_taxonomy(TREE, "leaves"))
+
+
+def test_label_unknown_at_a_later_partial_fit():
+    model = NaiveBayes().partial_fit([[1, 0], [0, 1]], ["p", "q"])
+    with pytest.raises(LabelError, match="Label 'r' is not among the 2 classes"):
+        model.partial_fit([[1, 1]], ["r"])
+
+
+def test_wrong_calls():
+    with pytest.raises(ValueError, match="the target y is None"):
+        read_labels(None)
+    with pytest.raises(ValueError, match="No document has a label, and there is no taxonomy"):
+        membership([None, None])
+    with pytest.raises(ValueError, match="nodes='roots': expected \"all\""):
+        Classes.of_taxonomy(TREE, "roots")
+    with pytest.raises(TypeError, match=r"taxonomy is a dict, expected a leafwise\.Taxonomy"):
+        Classes.of_taxonomy({"a": None})  # type: ignore[arg-type]

@@ -1,0 +1,248 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+import leafwise as lw
+from leafwise.exceptions import LabelError
+from leafwise.keywords import INHERITED, keyword_scores, keyword_weights
+from leafwise.labels import Classes, read_labels
+from leafwise.models import taxonomy_classifier
+
+
+def test_without_a_label(pets, pet_texts, pet_labels):
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    assert np.mean(model.transduction_ == np.array(pet_labels)) >= 14 / 16
+    assert model.predict(["the kitten slept on the sofa"]).tolist() == ["animals/cats"]
+    assert "With a label: 0." in " ".join(model.report_)
+
+
+def test_learns_words_that_are_no_keywords(pets, pet_texts):
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    X = model.counter_.transform(["whiskers"])
+    assert not keyword_scores(X, model._keyword_weights).any()
+    assert model.predict(["whiskers"]).tolist() == ["animals/cats"]
+
+
+def test_labels_overrule_keywords(pets, pet_texts):
+    labels = ["vehicles/boats" if "cat" in text else None for text in pet_texts]
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts, labels)
+    given = np.array([label is not None for label in labels])
+    assert (model.transduction_[given] == "vehicles/boats").all()
+
+
+def test_with_all_labels(pets, pet_texts, pet_labels):
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts, pet_labels)
+    assert model.score(pet_texts, pet_labels) == 1.0
+    assert model.transduction_.tolist() == pet_labels
+
+
+def test_the_first_label_of_a_node_does_not_drive_documents_away(pets, pet_texts):
+    labels = [None] * 16
+    labels[0] = "animals/cats"
+    before = lw.TaxonomyClassifier(pets).fit(pet_texts).predict_proba([pet_texts[1]])
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts, labels)
+    assert model.predict([pet_texts[1]]).tolist() == ["animals/cats"]
+    assert model.predict_proba([pet_texts[1]])[0, 0] > 0.8 * before[0, 0]
+
+
+def test_inner_nodes_are_predicted_where_they_have_labels(pets, pet_texts, pet_labels):
+    leaves = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    assert leaves.classes_.tolist() == [pets.paths[i] for i in pets.leaves]
+    labels = ["animals" if "animals" in label else label for label in pet_labels]
+    inner = lw.TaxonomyClassifier(pets).fit(pet_texts, labels)
+    assert "animals" in inner.classes_
+    assert inner.predict(["whiskers and a puppy"]).tolist() == ["animals"]
+    every = lw.TaxonomyClassifier(pets, nodes="all").fit(pet_texts)
+    assert every.classes_.tolist() == list(pets.paths)
+
+
+def test_several_labels_per_document(pets, pet_texts, pet_labels):
+    labels = [[label] for label in pet_labels]
+    labels[0] = ["animals/cats", "animals/dogs"]
+    labels[1] = []
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts, labels)
+    assert model.transduction_[1] == "animals/cats"
+
+
+def test_without_a_tree(pet_texts, pet_labels):
+    names = ["pet" if label.startswith("animals") else "thing" for label in pet_labels]
+    names[3] = names[12] = None
+    model = lw.TaxonomyClassifier().fit(pet_texts, names)
+    assert model.classes_.tolist() == ["pet", "thing"]
+    assert model.transduction_[[3, 12]].tolist() == ["pet", "thing"]
+
+
+def test_probabilities(pets, pet_texts):
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    proba = model.predict_proba([*pet_texts, "", "words nobody knows"])
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    np.testing.assert_allclose(proba[-2], 0.25)  # nothing to go by: all leaves alike
+    branch = model.predict_branch_proba(pet_texts)
+    np.testing.assert_allclose(branch[:, 0], 1)
+    assert branch[0, pets.index("animals")] > 0.5
+
+
+def test_temperature_makes_it_as_sure_as_the_keywords_agree(pets, pet_texts):
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    X = model.counter_.transform(pet_texts)
+    scores = keyword_scores(X, model._keyword_weights)
+    has = scores.any(axis=1)
+    agreed = (model.classes_[scores.argmax(axis=1)] == model.predict(pet_texts))[has].mean()
+    sure = model.predict_proba(pet_texts).max(axis=1).mean()
+    assert sure == pytest.approx(agreed, abs=0.02) or model.temperature_ == pytest.approx(
+        np.exp(-1), rel=0.01
+    )
+
+
+def test_held_out_labels_decide_about_the_pool(pets, monkeypatch):
+    """Unlabelled documents full of misleading keywords: with enough labels they are left out."""
+    monkeypatch.setattr(taxonomy_classifier, "_ENOUGH_LABELS", 20)
+    rng = np.random.default_rng(0)
+    words = {
+        path: [f"{path[-3:]}{i}" for i in range(20)] for path in ("animals/cats", "animals/dogs")
+    }
+    labelled = [(path, " ".join(rng.choice(words[path], 8))) for path in words for _ in range(40)]
+    wrong = {"animals/cats": "dog bark", "animals/dogs": "cat purr"}
+    misleading = [wrong[path] + " " + text for path, text in labelled for _ in range(60)]
+    texts = [text for _, text in labelled] + misleading
+    labels = [path for path, _ in labelled] + [None] * len(misleading)
+    model = lw.TaxonomyClassifier(pets).fit(texts, labels)
+    assert "did not help" in " ".join(model.report_)
+    assert model.score([text for _, text in labelled], [path for path, _ in labelled]) > 0.9
+
+
+def test_blocks_change_nothing(pets, pet_texts, monkeypatch):
+    whole = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    monkeypatch.setattr(taxonomy_classifier, "_BLOCK_SCORES", 12)
+    blocks = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    np.testing.assert_allclose(
+        blocks.predict_proba(pet_texts), whole.predict_proba(pet_texts), atol=1e-9
+    )
+
+
+def test_texts_and_labels_from_one_stream(pets, pet_texts, pet_labels):
+    labels: list = []
+
+    def stream():
+        for text, label in zip(pet_texts, pet_labels):
+            labels.append(label)
+            yield text
+
+    streamed = lw.TaxonomyClassifier(pets).fit(stream(), labels)
+    listed = lw.TaxonomyClassifier(pets).fit(pet_texts, pet_labels)
+    np.testing.assert_array_equal(
+        streamed.predict_proba(pet_texts), listed.predict_proba(pet_texts)
+    )
+
+
+def test_own_counter(pets, pet_texts):
+    model = lw.TaxonomyClassifier(pets, counter=lw.WordCounter()).fit(pet_texts)
+    assert "the" in model.counter_.vocabulary_
+    assert model.counter is not model.counter_
+
+
+def test_explanation_adds_up(pets, pet_texts):
+    """Two nodes' explanations differ by what the nodes' log probabilities differ by."""
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    text = pet_texts[0]
+    total = {}
+    for path in ("animals/cats", "vehicles/boats"):
+        why = model.explain(text, path)
+        assert why.path == path
+        total[path] = sum(weight for _, weight in why.words)
+    log_proba = dict(zip(model.classes_, model.predict_log_proba([text])[0]))
+    assert total["animals/cats"] - total["vehicles/boats"] == pytest.approx(
+        log_proba["animals/cats"] - log_proba["vehicles/boats"]
+    )
+
+
+def test_explanation_shows_words_as_they_stand_in_the_text(pets, pet_texts):
+    why = lw.TaxonomyClassifier(pets).fit(pet_texts).explain("It PURRED, the cats sat.")
+    assert why.path == "animals/cats"
+    assert {"purred", "cats"} <= {word for word, _ in why.words}
+    weights = [abs(weight) for _, weight in why.words]
+    assert weights == sorted(weights, reverse=True)
+    assert str(why).startswith("animals/cats  (probability 0.")
+    assert "  for: " in str(why)
+    assert "  against: " in str(why)
+
+
+def test_a_document_with_nothing_known_in_it_is_explained_by_nothing(pets, pet_texts):
+    assert lw.TaxonomyClassifier(pets).fit(pet_texts).explain("zzz").words == ()
+
+
+def test_keyword_weights_by_hand():
+    tree = lw.Taxonomy.from_dict(
+        {"p": {"keywords": ["shared", "own"], "children": {"q": ["shared"]}}}
+    )
+    counter = lw.WordCounter().fit(["shared own", "shared", "other words"])
+    weights, unknown = keyword_weights(tree, counter)
+    idf = {"shared": np.log(1 + 3 / 2), "own": np.log(1 + 3 / 1)}
+    column = counter.vocabulary_
+    assert weights[column["own"], 1] == pytest.approx(idf["own"])
+    assert weights[column["shared"], 1] == pytest.approx(idf["shared"] / 2)
+    assert weights[column["shared"], 2] == pytest.approx(idf["shared"] / 2 * (1 + INHERITED))
+    assert weights[column["own"], 2] == pytest.approx(idf["own"] * INHERITED)
+    assert unknown == []
+
+
+def test_keywords_that_are_in_no_document_are_named(pets, pet_texts):
+    tree = lw.Taxonomy.from_dict({"cats": ["cat", "lynx"], "dogs": ["dog", "guide dog"]})
+    counter = lw.WordCounter().fit(pet_texts)
+    weights, unknown = keyword_weights(tree, counter)
+    assert unknown == ["lynx"]
+    # "guide dog": only one of its words is known, and it counts once for the node
+    assert weights[counter.vocabulary_["dog"], 2] > 0
+    model = lw.TaxonomyClassifier(tree).fit(pet_texts)
+    assert "Keywords that are in no document (1): lynx" in model.report_
+
+
+def test_keyword_scores_damp_repetition():
+    weights = sparse.csr_matrix([[2.0], [3.0]])
+    X = sparse.csr_matrix([[1, 0], [4, 1], [0, 0]])
+    expected = [[2], [2 * (1 + np.log(4)) + 3], [0]]
+    np.testing.assert_allclose(keyword_scores(X, weights), expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rounds": 0}, "rounds=0: expected an integer of at least 1"),
+        ({"mu": 0}, "mu=0: expected a number above 0"),
+        ({"word_limit": -1}, "word_limit=-1: expected a number above 0"),
+        ({"label_weight": 0}, "label_weight=0: expected a number above 0"),
+        ({"nodes": "some"}, "nodes='some': expected"),
+    ],
+)
+def test_wrong_settings(settings, message, pets, pet_texts):
+    with pytest.raises(ValueError, match=message):
+        lw.TaxonomyClassifier(pets, **settings).fit(pet_texts)
+
+
+def test_wrong_calls(pets, pet_texts):
+    with pytest.raises(LabelError, match=r'No node is called "animals/cat"\. Did you mean'):
+        lw.TaxonomyClassifier(pets).fit(pet_texts, ["animals/cat"] * 16)
+    with pytest.raises(ValueError, match="Got 16 texts and 2 labels"):
+        lw.TaxonomyClassifier(pets).fit(pet_texts, [None, None])
+    with pytest.raises(ValueError, match="There is nothing to learn from"):
+        lw.TaxonomyClassifier(lw.Taxonomy.from_dict({"zz": None})).fit(pet_texts)
+    with pytest.raises(ValueError, match="No document has a label, and there is no taxonomy"):
+        lw.TaxonomyClassifier().fit(pet_texts)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        lw.TaxonomyClassifier(pets).predict(pet_texts)
+    with pytest.raises(LabelError, match="is not among the 4 classes"):
+        lw.TaxonomyClassifier(pets).fit(pet_texts).explain("cat", "animals")
+
+
+def test_membership_of_no_labels_is_empty(pets):
+    classes = Classes.of_taxonomy(pets)
+    assert classes.membership(read_labels([None] * 3)).nnz == 0
+
+
+def test_newsgroups_without_labels(data_dir):
+    """A small version of what docs/no-labels.md has on the 15 newsgroups."""
+    from leafwise.datasets import load_20newsgroups
+
+    news = load_20newsgroups(data=data_dir).subset(np.arange(0, 14997, 4))
+    model = lw.TaxonomyClassifier(news.taxonomy).fit(news.texts)
+    assert np.mean(model.transduction_ == np.array(news.labels)) > 0.6
