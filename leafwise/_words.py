@@ -73,6 +73,11 @@ def _find_words(
             key = _0
             n = _0  # bytes
             trail = _0  # those of them that are not the first of their code point
+            while b < SEPARATOR and n < _7:  # most words end in here
+                key = (key << _8) | np.uint64(b)
+                n += _1
+                p += _1
+                b = fold[text[p]]
             while b != SEPARATOR:
                 if b == MULTIBYTE:
                     b = np.uint16(text[p])
@@ -275,40 +280,51 @@ def count_rows(ids, id_ends, column_of, n_columns):
 def sort_rows(columns, counts, row_ends, column_of, n_columns, indices, data, indptr, start):
     """Rename the columns (-1 drops one), sort each row, write the rows out from `start` on.
 
-    A counting sort over all rows at once: gather by column, then deal out to the rows.
+    A radix sort of nine bits at a time; short rows are sorted by insertion.
     """
-    column_ends = np.zeros(n_columns + 1, np.int64)
+    longest, first = 0, 0
+    for d in range(len(row_ends)):
+        longest = max(longest, row_ends[d] - first)
+        first = row_ends[d]
+    row, other = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    bucket = np.empty(513, np.int64)
     first = 0
     for d in range(len(row_ends)):
+        n = 0
+        for i in range(first, row_ends[d]):
+            column = column_of[columns[i]]
+            if column >= 0:
+                row[n] = (np.int64(column) << 32) | counts[i]
+                n += 1
+        first = row_ends[d]
+        if n < 40:
+            for i in range(1, n):
+                moved = row[i]
+                k = i - 1
+                while k >= 0 and row[k] > moved:
+                    row[k + 1] = row[k]
+                    k -= 1
+                row[k + 1] = moved
+        else:
+            shift = 32
+            while n_columns >> (shift - 32):
+                bucket[:] = 0
+                for i in range(n):
+                    bucket[((row[i] >> shift) & 511) + 1] += 1
+                for k in range(512):
+                    bucket[k + 1] += bucket[k]
+                for i in range(n):
+                    k = (row[i] >> shift) & 511
+                    other[bucket[k]] = row[i]
+                    bucket[k] += 1
+                for i in range(n):
+                    row[i] = other[i]
+                shift += 9
+        for k in range(n):
+            indices[start + k] = row[k] >> 32
+            data[start + k] = row[k] & 0xFFFFFFFF
+        start += n
         indptr[d] = start
-        for i in range(first, row_ends[d]):
-            column = column_of[columns[i]]
-            if column >= 0:
-                column_ends[column + 1] += 1
-                start += 1
-        first = row_ends[d]
-    for column in range(n_columns):
-        column_ends[column + 1] += column_ends[column]
-    rows = np.empty(column_ends[n_columns], np.int32)
-    values = np.empty(column_ends[n_columns], np.int32)
-    first = 0
-    for d in range(len(row_ends)):
-        for i in range(first, row_ends[d]):
-            column = column_of[columns[i]]
-            if column >= 0:
-                k = column_ends[column]  # until its last entry is in, where the next one goes
-                rows[k] = d
-                values[k] = counts[i]
-                column_ends[column] = k + 1
-        first = row_ends[d]
-    k = 0
-    for column in range(n_columns):
-        while k < column_ends[column]:
-            n = indptr[rows[k]]
-            indices[n] = column
-            data[n] = values[k]
-            indptr[rows[k]] = n + 1
-            k += 1
 
 
 @njit(nogil=True, cache=True)
