@@ -24,12 +24,13 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_python_blocks_run(page, tmp_path):
+def test_python_blocks_run(page, tmp_path, request):
     code = "\n".join(blocks(page, "python"))
-    if "load_20newsgroups" in code or "load_reuters" in code or "load_directory" in code:
-        pytest.skip("needs the corpora: its own tests run the loaders")
+    variables = environment()
+    if re.search("load_(20newsgroups|reuters|directory)", code):
+        variables["LEAFWISE_DATA"] = str(request.getfixturevalue("data_dir"))
     result = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
 
