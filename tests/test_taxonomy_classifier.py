@@ -234,6 +234,14 @@ def test_wrong_calls(pets, pet_texts):
         lw.TaxonomyClassifier(pets).fit(pet_texts).explain("cat", "animals")
 
 
+def test_a_failed_fit_leaves_no_half_of_the_last_one(pets, pet_texts):
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    with pytest.raises(LabelError, match="No node is called"):
+        model.fit(pet_texts[:8], ["nowhere"] * 8)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        model.predict(pet_texts)
+
+
 def test_membership_of_no_labels_is_empty(pets):
     classes = Classes.of_taxonomy(pets)
     assert classes.membership(read_labels([None] * 3)).nnz == 0

@@ -97,6 +97,7 @@ class TaxonomyClassifier(NodeClassifier):
         `texts` is read once, and `labels` only after that: both can come from one stream.
         """
         self._validate()
+        self.__dict__.pop("model_", None)  # a fit that fails leaves no half of the last one
         counter = WordCounter(stop_words="english", stemmer="english")
         self.counter_ = counter if self.counter is None else clone(self.counter)
         X = self.counter_.fit_transform(texts)
@@ -227,8 +228,11 @@ class TaxonomyClassifier(NodeClassifier):
             temperature = temperatures[pool]
             self._fit_rounds(X, membership, pool)
             self.temperature_ = temperature
-            used = "helped" if pool else "did not help, and are left out"
-            return f"{len(held_out):,} labels held out; unlabelled documents {used}"
+            how = f"{len(held_out):,} labels held out"
+            if len(labelled) < X.shape[0]:
+                used = "helped" if pool else "did not help, and are left out"
+                how += f"; unlabelled documents {used}"
+            return how
         self._fit_rounds(X, membership, True)
         some = X[:: max(1, X.shape[0] // self._sample_size)]
         scores, log_joint = keyword_scores(some, self._keyword_weights), self._log_joint(some)
