@@ -1,7 +1,8 @@
 # Everything runs in .venv, which is made on first use and again when pyproject.toml changes.
 PYTHON ?= python3
 BIN := .venv/bin
-DATA ?= $(if $(LEAFWISE_DATA),$(LEAFWISE_DATA),../shared/data)
+# The folder of the corpora for bench and docs.
+DATA ?= $(or $(LEAFWISE_DATA),../shared/data)
 
 .PHONY: help install demo test lint bench docs clean
 

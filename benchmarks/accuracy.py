@@ -135,7 +135,7 @@ def main() -> None:
         print("# Accuracy\n")
         print(
             f"Printed by `python benchmarks/accuracy.py --data DIR --draws {args.draws}`, seeds 0 "
-            f"to {args.draws - 1}.\n"
+            f"to {args.draws - 1}. T is Toutanova et al., E Erkan et al. (CITATION.cff).\n"
         )
         newsgroups_naive_bayes(args.data, args.draws)
         reuters_naive_bayes(args.data)

@@ -17,8 +17,8 @@ PAGE = """\
 # Performance
 
 Printed by `make docs` (`python benchmarks/performance.py FILE --data DIR`) on {cores} cores of
-{machine}, Python {python}, scikit-learn {sklearn}. The machine is shared, so only the ratios
-within one run mean something; they vary by about a fifth from run to run.
+{machine}, Python {python}, scikit-learn {sklearn}. Only the ratios within one run mean something;
+they vary by about a fifth from run to run.
 
 ## Word counts
 

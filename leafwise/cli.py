@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier
     from leafwise.taxonomy import Taxonomy
 
+BAD_ROWS = Path("bad-rows.csv")
 OK, BAD_INPUT, USAGE, BAD_OUTPUT, BUG, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 70, 130, 143
 
 
@@ -88,6 +89,14 @@ DocsFormat = Annotated[
     ),
 ]
 Encoding = Annotated[str, typer.Option("--encoding", help="Encoding of text files.")]
+Language = Annotated[
+    str,
+    typer.Option(
+        "--language", "-l",
+        help="Of the texts, for stems (english, german, french, ...): else Tomate and Tomaten are "
+        'two words. "none" takes words as they are.',
+    ),
+]  # fmt: skip
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Go on after bad rows, and list them in a file.")
 ]
@@ -144,6 +153,7 @@ def classify(
     id: IdColumn = None,
     format: DocsFormat = None,
     encoding: Encoding = "utf-8",
+    language: Language = "english",
     skip_bad: SkipBad = False,
     bad_rows: BadRows = None,
 ) -> None:
@@ -161,16 +171,20 @@ def classify(
         _usage("Give --taxonomy or --model, not both: a model brings its own tree.")
     if model is not None and save_model is not None:
         _usage("--save-model keeps a model that is made here; with --model there is none.")
+    listing = bad_rows or (BAD_ROWS if skip_bad else None)
+    files = {"output": output, "save_model": save_model, "bad_rows": listing}
+    _check_apart(docs=docs, taxonomy=taxonomy, model=model, **files)
     if save_model is not None:
         check_writable(save_model)  # now, rather than after the work
     ready = _load_model(model) if model else None
     tree = ready.taxonomy_ if ready else _load_taxonomy(taxonomy)
+    _check_language(language)
     options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
     corpus = _open_corpus(docs, tree, skip_bad, bad_rows, **options)
     columns = [corpus.label_column or label or "label", *_ADDED]
     with open_writer(output, corpus, columns) as writer:
         if ready is None:
-            ready = _learn(corpus, tree)
+            ready = _learn(corpus, tree, language)
             _say(*ready.report_)
             if save_model is not None:
                 ready.save(save_model)
@@ -190,13 +204,14 @@ def evaluate(
     hide: Annotated[
         float, typer.Option("--hide", help="Share of the labels to hide and then predict.")
     ] = 0.2,
-    seed: Annotated[int, typer.Option("--seed", help="Which labels are hidden.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which labels are hidden.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     text: TextColumn = None,
     label: LabelColumn = None,
     id: IdColumn = None,
     format: DocsFormat = None,
     encoding: Encoding = "utf-8",
+    language: Language = "english",
     skip_bad: SkipBad = False,
     bad_rows: BadRows = None,
 ) -> None:
@@ -211,10 +226,13 @@ def evaluate(
 
     if taxonomy is not None and model is not None:
         _usage("Give --taxonomy or --model, not both: a model brings its own tree.")
+    listing = bad_rows or (BAD_ROWS if skip_bad else None)
+    _check_apart(docs=docs, taxonomy=taxonomy, model=model, bad_rows=listing)
     if not 0 < hide <= 1:
         _usage(f"--hide {hide}: expected a share above 0 and at most 1.")
     ready = _load_model(model) if model else None
     tree = ready.taxonomy_ if ready else _load_taxonomy(taxonomy)
+    _check_language(language)
     options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
     corpus = _open_corpus(docs, tree, skip_bad, bad_rows, **options)
     with _progress("Reading", corpus):
@@ -228,7 +246,7 @@ def evaluate(
         known: list = list(batch.labels)
         for i in tested:
             known[i] = ()
-        ready = _fit(tree or _tree_of_labels(corpus), batch.texts, known)
+        ready = _fit(tree or _tree_of_labels(corpus), batch.texts, known, language)
     else:
         tested = labelled
     figures = _figures(ready, [batch.texts[i] for i in tested], [batch.labels[i] for i in tested])
@@ -264,13 +282,15 @@ def taxonomy_check(
     language: Annotated[str, typer.Option(help="Language of SKOS labels.")] = "en",
 ) -> None:
     """Read a tree and say what is in it, or what is wrong with it."""
+    from leafwise.taxonomy import own_keywords
+
     loaded = _load_taxonomy(tree, language)
     assert loaded is not None
-    n_own = sum(1 for keywords in loaded.keywords[1:] if keywords)
+    n_own = sum(own_keywords(loaded, i) is not None for i in range(1, len(loaded)))
     typer.echo(
         f"{tree}: fine. {_count(len(loaded) - 1, 'node')} below the root, on "
         f"{_count(int(loaded.depth.max()), 'level')}; {_count(len(loaded.leaves), 'leaf node')}; "
-        f"{_count(n_own, 'node')} with keywords."
+        f"{_count(n_own, 'node')} with keywords of their own."
     )
 
 
@@ -322,8 +342,29 @@ def _open_corpus(
 
     if bad_rows is not None and not skip_bad:
         _usage("--bad-rows lists what --skip-bad leaves out. Give both, or neither.")
-    listing = (bad_rows or Path("bad-rows.csv")) if skip_bad else None
+    listing = (bad_rows or BAD_ROWS) if skip_bad else None
     return Corpus(docs, taxonomy=tree, skip_bad=skip_bad, bad_rows=listing, **options)
+
+
+def _check_language(language: str) -> None:
+    import Stemmer
+
+    known = sorted({"none", *Stemmer.algorithms()})
+    if language not in known:
+        _usage(f"--language {language}: expected one of {', '.join(known)}.")
+
+
+def _check_apart(**files: Any) -> None:
+    """Refuse to write one file over another that is read or written in the same run."""
+    seen: dict[str, str] = {}
+    for name, path in files.items():
+        if path is None or str(path) == "-":
+            continue
+        option = f"--{name.replace('_', '-')}" if name != "docs" else "DOCS"
+        other = seen.setdefault(os.path.realpath(path), option)
+        # The output may take the place of the documents: it is written whole, after they are read.
+        if other != option and {other, option} != {"DOCS", "--output"}:
+            _usage(f"{other} and {option} are the same file, {path}. Name another.")
 
 
 def _tree_of_labels(corpus: Corpus) -> Taxonomy:
@@ -346,7 +387,7 @@ def _tree_of_labels(corpus: Corpus) -> Taxonomy:
         ) from error
 
 
-def _learn(corpus: Corpus, tree: Taxonomy | None) -> TaxonomyClassifier:
+def _learn(corpus: Corpus, tree: Taxonomy | None, language: str) -> TaxonomyClassifier:
     if tree is None:
         tree = _tree_of_labels(corpus)
     labels: list[tuple[str, ...]] = []
@@ -357,14 +398,17 @@ def _learn(corpus: Corpus, tree: Taxonomy | None) -> TaxonomyClassifier:
             yield from batch.texts
 
     with _progress("Learning", corpus):
-        return _fit(tree, texts(), labels)
+        return _fit(tree, texts(), labels, language)
 
 
-def _fit(tree: Taxonomy, texts: Any, labels: Any) -> TaxonomyClassifier:
+def _fit(tree: Taxonomy, texts: Any, labels: Any, language: str) -> TaxonomyClassifier:
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier
+    from leafwise.text import WordCounter
 
+    stop_words = "english" if language == "english" else None
+    counter = WordCounter(stop_words=stop_words, stemmer=None if language == "none" else language)
     try:
-        return TaxonomyClassifier(tree).fit(texts, labels)
+        return TaxonomyClassifier(tree, counter=counter).fit(texts, labels)
     except LeafwiseError:
         raise
     except ValueError as error:  # nothing to learn from: the user's data, not a bug
@@ -386,7 +430,7 @@ def _filled(model: TaxonomyClassifier, corpus: Corpus, batch: Any) -> list[list]
         if given:  # by a path or a name; the candidates are other nodes
             paths = {tree.paths[i] for i in tree.indices(given)}
             label = list(given) if lists or len(given) > 1 else given[0]
-            best = [(label, 1.0), *(pair for pair in best if pair[0] not in paths)]
+            best = [(label, 1.0), *((node, None) for node, _ in best if node not in paths)]
         elif lists:
             best[0] = ([nodes[0]], sure[0])
         best = [*best, (None, None), (None, None)][:3]
@@ -459,8 +503,9 @@ def _say_bad(corpus: Corpus) -> None:
         _say(f"Left out {_count(corpus.n_bad, 'bad row')}; {corpus.bad_rows} says why.")
 
 
-def _usage(message: str) -> None:
-    raise typer.BadParameter(message)
+def _usage(message: str) -> NoReturn:
+    _say(f"Error: {message}")
+    raise typer.Exit(USAGE)
 
 
 @contextmanager

@@ -36,7 +36,10 @@ def no_column(name: str, format: str, columns: Sequence[str], asked: str | None)
     has = f"Its columns: {listed(columns)}."
     usual = (*TEXT_NAMES, *LABEL_NAMES, *ID_NAMES, "title", "description")
     if format in ("csv", "tsv") and find_column(columns, None, usual) is None:
-        has += " If its first row is a document, put a row of names above it: id,text,label."
+        has += (
+            " If its first row is a document, put a row of names above it, such as id,text,label; "
+            "if every line is a document, add --format text."
+        )
     if asked is not None:
         missing = [part for part in asked.split("+") if find_column(columns, part) is None]
         return CorpusError(f'{name} has no column "{missing[0]}". {has}')

@@ -20,24 +20,26 @@ class Keywords(NamedTuple):
     unknown: list[str]
 
 
-def keyword_weights(taxonomy: Taxonomy, counter: WordCounter) -> Keywords:
-    """Weigh the keywords of a tree by what a fitted counter has seen.
+def keyword_weights(taxonomy: Taxonomy, counter: WordCounter, X: sparse.csr_matrix) -> Keywords:
+    """Weigh the keywords of a tree by how common they are in documents.
 
     A word counts more the fewer documents have it (idf), and less the more nodes share it. The
     words of a keyword of several words share its weight. A child has its parent's keywords too, at
     a fraction.
     """
+    n_documents = np.bincount(X.indices, minlength=X.shape[1])
     of_node = [(i, keyword) for i in range(1, len(taxonomy)) for keyword in taxonomy.keywords[i]]
     counts = counter.transform([keyword for _, keyword in of_node])
     n_words = np.diff(counts.indptr)
-    unknown = sorted({keyword for (_, keyword), n in zip(of_node, n_words) if n == 0})
+    n_found = counts @ (n_documents > 0)
+    unknown = sorted({keyword for (_, keyword), n in zip(of_node, n_found) if n == 0})
     node = np.repeat(np.array([i for i, _ in of_node], np.int64), n_words)
     share = np.repeat(1.0 / np.maximum(n_words, 1), n_words)
     shape = (len(taxonomy), counts.shape[1])
     own = sparse.csr_matrix((share, (node, counts.indices)), shape)
     own.data = np.minimum(own.data, 1.0)  # a word that is there twice counts once
 
-    idf = np.log1p(counter.n_documents_ / counter.document_counts_)  # never 0
+    idf = np.log1p(X.shape[0] / np.maximum(n_documents, 1))  # never 0
     n_nodes = np.maximum(np.diff(own.tocsc().indptr), 1)
     own = own @ sparse.diags_array(idf / n_nodes)
     # Σ_k INHERITED^k parent^k, applied from the root down: parents stand before children.

@@ -36,7 +36,8 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
     ----------
     y : array-like
         One label per document; or a list of lists, several labels per document; or an array of
-        two dimensions with a level of the tree in each column, as hiclass has it.
+        two dimensions (an array, not a list) with a level of the tree in each column, as hiclass
+        has it.
     classes : Classes or None
         What the labels will be looked up in, where that is known already.
     """
@@ -46,6 +47,7 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
             "Expected a label per document, None where it is unknown."
         )
     if _is_nested(y):
+        y = [() if _is_missing(several) else several for several in y]
         labels = [label for several in y for label in several]
         documents = np.repeat(np.arange(len(y)), [len(several) for several in y])
         return Occurrences(_as_array(labels), documents, len(y), False)
@@ -78,12 +80,21 @@ def _minus_one_is_a_class(y: np.ndarray, classes: Classes | None) -> bool:
 
 
 def _is_nested(y: Any) -> bool:
-    is_list = isinstance(y, list | tuple)
-    return is_list and len(y) > 0 and all(isinstance(row, list | tuple | set) for row in y)
+    if not isinstance(y, list | tuple) or not any(isinstance(row, list | tuple | set) for row in y):
+        return False
+    for i, row in enumerate(y):
+        if not (isinstance(row, list | tuple | set) or _is_missing(row)):
+            raise LabelError(
+                f"Document {i} has the label {row!r}, others have lists: expected a list of labels "
+                "for every document, or one label for every document."
+            )
+    return True
 
 
 def _is_missing(label: Any) -> bool:
-    return label is None or label == "" or label != label
+    if label is None or type(label).__name__ == "NAType":  # pandas' own, which compares to nothing
+        return True
+    return isinstance(label, str | float) and (label == "" or label != label)
 
 
 def _as_array(labels: list) -> np.ndarray:
@@ -124,10 +135,16 @@ class Classes(NamedTuple):
         if not isinstance(taxonomy, Taxonomy):
             raise TypeError(
                 f"taxonomy is a {type(taxonomy).__name__}, expected a leafwise.Taxonomy. "
-                "Taxonomy.load reads one from a file."
+                "Taxonomy.load reads one from a file, Taxonomy.from_dict makes one of a dict."
             )
-        chosen = _chosen_nodes(taxonomy, nodes)
-        return cls(taxonomy, chosen, np.array(taxonomy.paths)[chosen], False)
+        return cls.of_nodes(taxonomy, _chosen_nodes(taxonomy, nodes))
+
+    @classmethod
+    def of_nodes(cls, taxonomy: Taxonomy, nodes: np.ndarray) -> Classes:
+        """Take these nodes, sorted by path: scikit-learn's scorers count on sorted classes."""
+        paths = np.array(taxonomy.paths)[nodes]
+        order = np.argsort(paths)
+        return cls(taxonomy, nodes[order], paths[order], False)
 
     def membership(self, labels: Occurrences) -> sparse.csr_matrix:
         """Return documents × columns: the weights of each document's labels.
@@ -160,9 +177,10 @@ class Classes(NamedTuple):
                     )
             else:
                 nodes = np.array([self.taxonomy.index(label) for label in distinct.tolist()])
-            columns = np.searchsorted(self.nodes, nodes)
-            columns[columns == len(self.nodes)] = 0
-            missing = self.nodes[columns] != nodes
+            column_of_node = np.full(len(self.taxonomy), -1)
+            column_of_node[self.nodes] = np.arange(len(self.nodes))
+            columns = column_of_node[nodes]
+            missing = columns < 0
         if missing.any():
             raise LabelError(
                 f"Label {distinct[missing][0].item()!r} is not among the {len(self.names)} classes "
@@ -179,4 +197,6 @@ def _chosen_nodes(taxonomy: Taxonomy, nodes: str | Sequence[Any]) -> np.ndarray:
         if nodes == "leaves":
             return np.asarray(taxonomy.leaves, np.int64)
         raise ValueError(f'nodes={nodes!r}: expected "all", "leaves" or a list of paths.')
+    if not len(nodes):
+        raise ValueError("nodes is empty: expected the nodes that can be predicted.")
     return np.unique(taxonomy.indices(nodes))

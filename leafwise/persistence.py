@@ -32,6 +32,8 @@ _CLASSES = ("NaiveBayes", "TaxonomyClassifier", "WordCounter")
 
 def save(model: Any, path: str | PathLike[str]) -> None:
     """Write a fitted model to a file. A file already there is replaced whole, or not at all."""
+    if not any(hasattr(model, name) for name in model._learned):
+        raise ModelFileError(f"This {type(model).__name__} is not fitted: nothing to save yet.")
     arrays: dict[str, np.ndarray] = {}
     document = {
         "format": FORMAT,
@@ -74,7 +76,7 @@ def load(path: str | PathLike[str]) -> Any:
         model = _unpack(document["model"], arrays)
     except Exception as error:
         raise ModelFileError(f"{os.fspath(path)} is damaged: {error}") from error
-    if not hasattr(model, "get_params"):
+    if not hasattr(model, "get_params") or not document["model"]["learned"]:
         raise ModelFileError(f"{os.fspath(path)} holds no model.")
     return model
 
@@ -131,8 +133,6 @@ def _pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {"taxonomy": [list(value.names), value.parent.tolist(), keywords]}
     if type(value).__name__ in _CLASSES:
         state = {name: getattr(value, name) for name in value._learned if hasattr(value, name)}
-        if not state:
-            raise ModelFileError(f"This {type(value).__name__} is not fitted: nothing to save yet.")
         return {
             "class": type(value).__name__,
             "parameters": {k: _pack(v, arrays) for k, v in value.get_params(deep=False).items()},
@@ -182,7 +182,8 @@ def _unpack(packed: Any, arrays: dict[str, np.ndarray]) -> Any:
         raise ValueError(f"{packed['class']} learns no {sorted(unknown)[0]!r}")
     for name, part in learned.items():
         setattr(model, name, part)
-    model._restore()
+    if learned:  # else a parameter: a part that is to be fitted
+        model._restore()
     return model
 
 

@@ -111,6 +111,8 @@ class Taxonomy:
 
         `keywords` maps labels (paths, or names that only one node has) to keywords.
         """
+        if isinstance(paths, str):
+            raise TaxonomyError(f"Expected a list of paths, got one string: [{paths!r}].")
         rows = []
         for path in paths:
             if not isinstance(path, str) or not path.strip():

@@ -321,7 +321,10 @@ class WordCounter(TransformerMixin, BaseEstimator):
         self._validate()
 
     def _validate(self) -> None:
-        shortest, longest = self.ngram_range
+        try:
+            shortest, longest = self.ngram_range
+        except TypeError:
+            shortest, longest = 0, 0
         if not 1 <= shortest <= longest:
             raise ValueError(
                 f"ngram_range={self.ngram_range!r}: expected (shortest, longest) with "
@@ -333,15 +336,22 @@ class WordCounter(TransformerMixin, BaseEstimator):
             raise ValueError(f"max_df={self.max_df!r}: expected a share (float) or number (int).")
         if isinstance(self.max_df, float) and self.max_df > 1:
             raise ValueError(f"max_df={self.max_df!r}: a share is at most 1.0.")
-        if re.compile(self.token_pattern).groups > 1:
+        try:
+            pattern = re.compile(self.token_pattern)
+        except re.error as error:
+            raise ValueError(f"token_pattern={self.token_pattern!r}: {error}.") from None
+        if pattern.groups > 1:
             raise ValueError(f"token_pattern={self.token_pattern!r} has more than one group.")
 
 
 def _blocks(texts: Iterable[str], lowercase: bool) -> Iterator[list[str]]:
     """Cut texts into lists of bounded size, checked, and in lower case beyond ASCII."""
     if isinstance(texts, str | bytes):
+        raise ValueError("Expected a list of texts, got one string: put it in a list, [text].")
+    if hasattr(texts, "columns") or isinstance(texts, dict) or getattr(texts, "ndim", 1) > 1:
         raise ValueError(
-            "Expected a list of texts, got one string: put it in a list, counter.transform([text])."
+            f"Expected a list of texts, got a {type(texts).__name__}: take its column of texts, "
+            'such as table["text"].'
         )
     block: list[str] = []
     size = position = 0

@@ -150,16 +150,17 @@ def test_labels_are_kept_and_the_rest_is_filled_in(call, folder, pets, pet_label
         assert [after[name] for name in ("id", "text", "note")] == [
             before[name] for name in ("id", "text", "note")
         ]
-        p, p_2, p_3 = (float(after[name]) for name in ADDED[:5:2])
+        p, p_2, p_3 = (float(after[name] or "nan") for name in ADDED[:5:2])
         if before["label"]:
             assert after["label"] == before["label"]
             assert (p, after["labelled_by"]) == (1.0, "given")
+            assert (after["probability_2"], after["probability_3"]) == ("", "")
         else:
+            assert 1 > p_2 >= p_3 > 0
             assert after["label"] in paths
             assert after["labelled_by"] == "model"
             assert 1 >= p >= p_2
             right += after["label"] == truth
-        assert 1 > p_2 >= p_3 > 0
         # A given label can be a name; it is not among its own candidates under its path.
         own = pets.paths[pets.index(after["label"])]
         assert len({own, after["label_2"], after["label_3"]}) == 3
@@ -546,7 +547,7 @@ def test_wrong_usage(call, folder, arguments, message):
         done = call(*arguments)
     assert (done.code, done.out) == (2, b"")
     assert message in done.err
-    assert done.err.startswith("Usage: leafwise ")
+    assert done.err.startswith(("Usage: leafwise ", "Error: "))
 
 
 def test_a_machine_without_room(call, folder, monkeypatch):
@@ -823,7 +824,8 @@ def test_a_tree_in_other_formats(call, folder, pets, name):
     assert Taxonomy.load(name) == pets
     assert call("taxonomy", "show", name).out.decode() == f"{pets}\n"
     assert call("taxonomy", "check", name).out.decode() == (
-        f"{name}: fine. 7 nodes below the root, on 3 levels; 4 leaf nodes; 7 nodes with keywords.\n"
+        f"{name}: fine. 7 nodes below the root, on 3 levels; 4 leaf nodes; "
+        "4 nodes with keywords of their own.\n"
     )
 
 
@@ -959,3 +961,44 @@ def test_the_page_shows_what_happens(call, tmp_path, monkeypatch):
         # The figures may move with the model; what they stand beside may not.
         figures = re.compile(r"\d+\.\d+")
         assert figures.sub("#", done.out.decode()) == figures.sub("#", shown), command
+
+
+@pytest.mark.parametrize(
+    ("options", "clash"),
+    [
+        (("-o", "x.csv", "--skip-bad", "--bad-rows", "docs.csv"), "DOCS and --bad-rows"),
+        (("-o", "x.csv", "--save-model", "docs.csv"), "DOCS and --save-model"),
+        (("-o", "x.csv", "--save-model", "./tree.yaml"), "--taxonomy and --save-model"),
+        (("-o", "tree.yaml"), "--taxonomy and --output"),
+        (("-o", "x.csv", "--save-model", "x.csv"), "--output and --save-model"),
+        (("-o", "bad-rows.csv", "--skip-bad"), "--output and --bad-rows"),
+    ],
+)
+def test_no_file_is_written_over_another(call, folder, options, clash):
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    done = call("classify", "-t", "tree.yaml", "docs.csv", *options)
+    assert done.code == 2
+    assert f"Error: {clash} are the same file" in done.err
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_the_output_may_take_the_place_of_the_documents(call, folder):
+    n_rows = len(Path("docs.csv").read_text().splitlines())
+    assert call("classify", "-t", "tree.yaml", "docs.csv", "-o", "docs.csv").code == 0
+    assert len(Path("docs.csv").read_text().splitlines()) == n_rows
+
+
+def test_the_language_of_the_texts(call, folder):
+    Path("garten.yaml").write_text("gemüse: [tomate]\nblumen: [rose]\n", encoding="utf-8")
+    texts = b"text\nViele Tomaten im Beet\nDie Rosen im Beet\n"
+    german = call("classify", "-t", "garten.yaml", "-", "-l", "german", stdin=texts)
+    assert [row["label"] for row in german.rows] == ["gemüse", "blumen"]
+    odd = call("classify", "-t", "garten.yaml", "-", "-l", "klingon", stdin=texts)
+    assert (odd.code, odd.out) == (2, b"")
+    assert "--language klingon: expected one of arabic" in odd.err
+
+
+def test_a_seed_is_not_negative(call, folder):
+    done = call("evaluate", "-t", "tree.yaml", "docs.csv", "--seed", "-3")
+    assert done.code == 2
+    assert "--seed" in done.err

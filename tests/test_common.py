@@ -147,3 +147,14 @@ def test_score_counts_only_labelled_documents_and_any_of_their_labels(model, cou
     truth = [[label, "empty"] for label in predicted[:50]] + [[] for _ in range(50)]
     assert model.score(X, truth) == 1.0
     assert model.score(X, ["empty" if i < 25 else p for i, p in enumerate(predicted)]) == 0.75
+
+
+def test_wrong_calls(model, counts):
+    X, y = counts
+    model.fit(X, y)
+    with pytest.raises(ValueError, match="k=0: expected a number of nodes of at least 1"):
+        model.top_k(X, 0)
+    with pytest.raises(ValueError, match="there is nothing to score"):
+        model.score(X, [None] * 100)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score(X, y[:3])

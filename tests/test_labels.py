@@ -54,6 +54,26 @@ def test_several_labels_share_a_document():
     assert weights[:, [2, 4, 5]].tolist() == [[0.5, 0.5, 0], [0, 0, 0], [0, 0, 1]]
 
 
+def test_missing_labels_in_many_forms():
+    import pandas as pd
+
+    classes = Classes.of_taxonomy(TREE)
+    for missing in (None, "", float("nan"), pd.NA):
+        assert membership(["x", missing], classes)[1].sum(axis=1).tolist() == [1, 0]
+    assert membership([["x"], None, []], classes)[1].sum(axis=1).tolist() == [1, 0, 0]
+    series = pd.Series(["x", None]).convert_dtypes()
+    assert membership(series, classes)[1].sum(axis=1).tolist() == [1, 0]
+
+
+def test_classes_are_sorted_by_path():
+    tree = Taxonomy.from_paths(["b/z", "b/a", "a"])
+    classes = Classes.of_taxonomy(tree)
+    assert classes.names.tolist() == ["/", "a", "b", "b/a", "b/z"]
+    weights = membership(["b/z", "a"], classes)[1]
+    assert classes.names[weights.argmax(axis=1)].tolist() == ["b/z", "a"]
+    assert [tree.paths[i] for i in classes.nodes] == classes.names.tolist()
+
+
 def test_level_arrays_make_a_tree():
     levels = np.array([["a", "x"], ["a", "y"], ["b", ""]], dtype=object)
     classes, weights = membership(levels)
@@ -86,6 +106,7 @@ def test_a_column_vector_is_flattened_with_a_warning():
         (np.array([-2, 1]), "Labels are node numbers from -2 to 1"),
         (["a/x", 3], "strings or integers, not both: 3 is among strings"),
         ([["a/x", ["b"]]], "inhomogeneous|a label or a list of labels"),
+        ([["a/x"], "b"], "Document 1 has the label 'b', others have lists"),
     ],
 )
 def test_wrong_labels_in_a_tree(y, message):

@@ -90,7 +90,7 @@ def test_temperature_makes_it_as_sure_as_the_keywords_agree(pets, pet_texts):
     agreed = (model.classes_[scores.argmax(axis=1)] == model.predict(pet_texts))[has].mean()
     sure = model.predict_proba(pet_texts).max(axis=1).mean()
     assert sure == pytest.approx(agreed, abs=0.02) or model.temperature_ == pytest.approx(
-        np.exp(-1), rel=0.01
+        1.0, rel=0.01
     )
 
 
@@ -176,7 +176,8 @@ def test_keyword_weights_by_hand():
         {"p": {"keywords": ["shared", "own"], "children": {"q": ["shared"]}}}
     )
     counter = lw.WordCounter().fit(["shared own", "shared", "other words"])
-    weights, unknown = keyword_weights(tree, counter)
+    X = counter.transform(["shared own", "shared", "other words"])
+    weights, unknown = keyword_weights(tree, counter, X)
     idf = {"shared": np.log(1 + 3 / 2), "own": np.log(1 + 3 / 1)}
     column = counter.vocabulary_
     assert weights[column["own"], 1] == pytest.approx(idf["own"])
@@ -188,8 +189,9 @@ def test_keyword_weights_by_hand():
 
 def test_keywords_that_are_in_no_document_are_named(pets, pet_texts):
     tree = lw.Taxonomy.from_dict({"cats": ["cat", "lynx"], "dogs": ["dog", "guide dog"]})
-    counter = lw.WordCounter().fit(pet_texts)
-    weights, unknown = keyword_weights(tree, counter)
+    counter = lw.WordCounter()
+    X = counter.fit_transform(pet_texts)
+    weights, unknown = keyword_weights(tree, counter, X)
     assert unknown == ["lynx"]
     # "guide dog": only one of its words is known, and it counts once for the node
     assert weights[counter.vocabulary_["dog"], 2] > 0
@@ -212,6 +214,10 @@ def test_keyword_scores_damp_repetition():
         ({"word_limit": -1}, "word_limit=-1: expected a number above 0"),
         ({"label_weight": 0}, "label_weight=0: expected a number above 0"),
         ({"nodes": "some"}, "nodes='some': expected"),
+        ({"nodes": []}, "nodes is empty"),
+        ({"mu": "x"}, "mu='x': expected a number"),
+        ({"mu": float("inf")}, "mu=inf: expected a number"),
+        ({"counter": str}, "counter=.*: expected a WordCounter"),
     ],
 )
 def test_wrong_settings(settings, message, pets, pet_texts):
@@ -232,6 +238,35 @@ def test_wrong_calls(pets, pet_texts):
         lw.TaxonomyClassifier(pets).predict(pet_texts)
     with pytest.raises(LabelError, match="is not among the 4 classes"):
         lw.TaxonomyClassifier(pets).fit(pet_texts).explain("cat", "animals")
+
+
+def test_a_keyword_that_comes_later_is_known(pets, pet_texts):
+    tree = lw.Taxonomy.from_dict({"cats": ["cat", "lynx"], "dogs": ["dog"], "tools": ["hammer"]})
+    model = lw.TaxonomyClassifier(tree).fit(pet_texts)
+    found = model.predict(["a lynx", "the hammer is old"])
+    assert found.tolist() == ["cats", "tools"]
+
+
+def test_what_fits_nowhere_does_not_fill_an_empty_node(pet_texts):
+    tree = lw.Taxonomy.from_dict({"cats": ["cat"], "dogs": ["dog"], "tools": ["hammer"]})
+    chatter = [f"zz{i} totally unrelated chatter" for i in range(10)]
+    model = lw.TaxonomyClassifier(tree).fit(pet_texts + chatter)
+    assert "tools" not in model.transduction_
+
+
+def test_one_long_document_does_not_spoil_its_node(pets, pet_texts, pet_labels):
+    model = lw.TaxonomyClassifier(pets).fit([*pet_texts, "sail " * 100_000])
+    assert model.transduction_[-1] == "vehicles/boats"
+    assert np.mean(model.transduction_[:-1] == np.array(pet_labels)) >= 14 / 16
+
+
+def test_scikit_learn_scorers_find_their_columns(pets, pet_texts, pet_labels):
+    from sklearn.model_selection import cross_val_score
+
+    model = lw.TaxonomyClassifier(pets)
+    assert sorted(model.fit(pet_texts).classes_) == list(model.classes_)
+    loss = cross_val_score(model, pet_texts, pet_labels, scoring="neg_log_loss", cv=4)
+    assert loss.mean() > -1.2  # chance is -1.39
 
 
 def test_a_failed_fit_leaves_no_half_of_the_last_one(pets, pet_texts):

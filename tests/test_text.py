@@ -212,6 +212,8 @@ def test_in_a_pipeline_and_cloned():
         ({"stop_words": "german"}, "stop_words='german': expected \"english\""),
         ({"stemmer": "potter"}, "stemmer='potter': expected a function, None, or one of"),
         ({"token_pattern": "(a)(b)"}, "has more than one group"),
+        ({"token_pattern": "("}, r"token_pattern='\(': missing \)"),
+        ({"ngram_range": 3}, "ngram_range=3: expected"),
         ({"token_pattern": "zzz"}, "No word is left to count in 1 documents"),
         ({"min_count": 9}, "leave out: .*min_count=9"),
     ],
@@ -234,6 +236,14 @@ def test_wrong_settings(settings, message):
 def test_wrong_texts(texts, message):
     with pytest.raises(ValueError, match=message):
         WordCounter().fit_transform(texts)
+
+
+def test_a_table_is_not_a_list_of_texts():
+    import pandas as pd
+
+    for table in (pd.DataFrame({"text": ["a b"]}), {"text": ["a b"]}, np.array([["aa", "bb"]])):
+        with pytest.raises(ValueError, match=r'take its column of texts, such as table\["text"\]'):
+            WordCounter().fit(table)
 
 
 def test_before_fit():

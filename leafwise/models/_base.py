@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from leafwise.labels import Classes, Occurrences, read_labels
@@ -28,7 +29,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
     taxonomy_ : Taxonomy
         The tree: the one given, or a flat one made from the labels.
     classes_ : array
-        What each column of `predict_proba` stands for: paths, or without a taxonomy the labels.
+        What each column of `predict_proba` stands for: paths, or without a taxonomy the labels;
+        sorted.
     nodes_ : array of int
         The node of each column.
     """
@@ -78,6 +80,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
     def top_k(self, X: Any, k: int = 3) -> tuple[np.ndarray, np.ndarray]:
         """Return the k most probable nodes of each document and their probabilities, best first."""
+        if k < 1:
+            raise ValueError(f"k={k}: expected a number of nodes of at least 1.")
         proba = self.predict_proba(X)
         k = min(k, proba.shape[1])
         best = np.argpartition(-proba, k - 1, axis=1)[:, :k] if k < proba.shape[1] else None
@@ -92,10 +96,13 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of documents put on one of their nodes; unlabelled ones do not count."""
+        best = self._best(X)
         classes = self._classes
         membership = classes.membership(read_labels(y, classes))
+        check_consistent_length(best, range(membership.shape[0]))
         labelled = np.diff(membership.indptr) > 0
-        best = self._best(X)
+        if not labelled.any():
+            raise ValueError("No document has a label, so there is nothing to score.")
         hits = np.asarray(membership[np.arange(len(best)), best]).ravel() > 0
         weight = labelled if sample_weight is None else labelled * np.asarray(sample_weight)
         return float(np.average(hits, weights=weight))

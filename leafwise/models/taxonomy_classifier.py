@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -100,13 +102,13 @@ class TaxonomyClassifier(NodeClassifier):
         self.__dict__.pop("model_", None)  # a fit that fails leaves no half of the last one
         counter = WordCounter(stop_words="english", stemmer="english")
         self.counter_ = counter if self.counter is None else clone(self.counter)
-        X = self.counter_.fit_transform(texts)
+        X = self._count(texts)
         occurrences = read_labels([None] * X.shape[0] if labels is None else labels)
         if occurrences.n_documents != X.shape[0]:
             raise ValueError(f"Got {X.shape[0]} texts and {occurrences.n_documents} labels.")
         self._set_classes(self._choose_classes(occurrences))
         membership = self._classes.membership(occurrences)
-        unknown = self._weigh_keywords()
+        unknown = self._weigh_keywords(X)
         how = self._fit_parts(X, membership)
         best = np.concatenate([log_joint.argmax(axis=1) for _, log_joint in self._blocks(X)])
         labelled = np.diff(membership.indptr) > 0
@@ -152,15 +154,23 @@ class TaxonomyClassifier(NodeClassifier):
         if not (isinstance(self.nodes, str) and self.nodes == "auto"):
             return Classes.of_taxonomy(self.taxonomy, self.nodes)
         every = Classes.of_taxonomy(self.taxonomy)
-        used = np.unique(every.columns(labels.labels))
-        chosen = np.union1d(self.taxonomy.leaves, used)
-        return Classes(self.taxonomy, chosen, every.names[chosen], False)
+        used = every.nodes[np.unique(every.columns(labels.labels))]
+        return Classes.of_nodes(self.taxonomy, np.union1d(self.taxonomy.leaves, used))
 
-    def _weigh_keywords(self) -> list[str]:
+    def _count(self, texts: Iterable[str]) -> sparse.csr_matrix:
+        """Count words, the tree's keywords too: a text may use one that no text had so far."""
+        if self.taxonomy is None:
+            return self.counter_.fit_transform(texts)
+        if isinstance(texts, str | bytes) or hasattr(texts, "columns"):
+            return self.counter_.fit_transform(texts)  # it knows what to say
+        keywords = " ".join(word for words in self.taxonomy.keywords for word in words)
+        return self.counter_.fit_transform(chain(texts, [keywords]))[:-1]
+
+    def _weigh_keywords(self, X: sparse.csr_matrix) -> list[str]:
         if self._plain:  # a tree made from labels: their names are no keywords
             self._keyword_weights = sparse.csr_matrix((self._n_words, len(self.nodes_)))
             return []
-        weights, unknown = keyword_weights(self.taxonomy_, self.counter_)
+        weights, unknown = keyword_weights(self.taxonomy_, self.counter_, X)
         self._keyword_weights = weights[:, self.nodes_]
         return unknown
 
@@ -179,13 +189,19 @@ class TaxonomyClassifier(NodeClassifier):
         """
         self.temperature_ = 1.0
         labelled = np.diff(membership.indptr) > 0
-        if not labelled.any() and not self._keyword_weights.nnz:
+        used = np.bincount(X.indices, minlength=X.shape[1]) > 0
+        if not labelled.any() and not self._keyword_weights[used].nnz:
             raise ValueError(
                 "There is nothing to learn from: no document has a label, and no keyword of the "
-                "tree is in any document. Give some labels, or keywords that the texts use."
+                "tree is in any document. Give some labels, or keywords that the texts use. (Words "
+                "are what stands between spaces and marks: for a script without spaces, give a "
+                "counter with another token_pattern.)"
             )
+        X = _shortened(X)
         labels, n_labelled = statistics(X, membership)
-        self.model_ = NaiveBayes(smoothing="dirichlet", mu=self.mu, class_prior="uniform")
+        mu = min(self.mu, X.sum() / len(self.nodes_))  # a small corpus is not to drown in it
+        self.model_ = NaiveBayes(smoothing="dirichlet", mu=mu, class_prior="uniform")
+        has_evidence = (n_labelled > 0) | (self._keyword_weights[used].getnnz(axis=0) > 0)
         for round_ in range(self.rounds if pool else 1):
             sorted_, n_sorted = sparse.csr_matrix(labels.shape), np.zeros(len(n_labelled))
             for start, scores in self._blocks(X, first=round_ == 0) if pool else ():
@@ -193,6 +209,7 @@ class TaxonomyClassifier(NodeClassifier):
                 p = softmax(scores, axis=1)
                 p[p < _NEGLIGIBLE] = 0.0
                 p[labelled[rows]] = 0.0
+                p[:, ~has_evidence] = 0.0
                 if round_ == 0:
                     p[~scores.any(axis=1)] = 0.0  # a document without a keyword: no guess yet
                 counts, n_documents = statistics(X[rows], sparse.csr_matrix(p))
@@ -238,14 +255,14 @@ class TaxonomyClassifier(NodeClassifier):
         scores, log_joint = keyword_scores(some, self._keyword_weights), self._log_joint(some)
         matched = scores.any(axis=1)
         if not matched.any():
-            return "nothing: there are too few labels and keywords to tell"
+            return "the model alone: there are too few labels and keywords to check them by"
         agreed = (scores.argmax(axis=1) == log_joint.argmax(axis=1))[matched].mean()
 
         def excess(t: float) -> float:
             return float(softmax(log_joint / t, axis=1).max(axis=1).mean() - agreed) ** 2
 
         self.temperature_ = _best_temperature(excess)
-        return f"agreement with the keywords alone ({agreed:.0%})"
+        return f"how often the model agrees with its keywords ({agreed:.0%})"
 
     def _blocks(
         self, X: sparse.csr_matrix, first: bool = False
@@ -261,6 +278,11 @@ class TaxonomyClassifier(NodeClassifier):
 
     def _log_joint(self, X: sparse.csr_matrix) -> np.ndarray:
         scores = self._temper(X) * self.model_._log_joint(X)
+        empty = self.model_.document_counts_ == 0
+        if empty.any() and not empty.all():
+            # A node that nothing is known of says every word as often as the corpus does, and would
+            # collect whatever fits nowhere. It is neither better nor worse than the others.
+            scores[:, empty] = scores[:, ~empty].mean(axis=1, keepdims=True)
         return (scores + keyword_scores(X, self._keyword_weights)) / self.temperature_
 
     def _temper(self, X: sparse.csr_matrix) -> np.ndarray:
@@ -287,10 +309,13 @@ class TaxonomyClassifier(NodeClassifier):
             self.report_.append(f"Keywords that are in no document ({len(unknown):,}): {shown}")
 
     def _validate(self) -> None:
+        if self.counter is not None and not isinstance(self.counter, WordCounter):
+            raise ValueError(f"counter={self.counter!r}: expected a WordCounter.")
         for name in ("label_weight", "word_limit", "mu"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name)!r}: expected a number above 0.")
-        if not isinstance(self.rounds, int) or self.rounds < 1:
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+                raise ValueError(f"{name}={value!r}: expected a number above 0.")
+        if not isinstance(self.rounds, Integral) or self.rounds < 1:
             raise ValueError(f"rounds={self.rounds!r}: expected an integer of at least 1.")
 
     def _restore(self) -> None:
@@ -304,6 +329,13 @@ class TaxonomyClassifier(NodeClassifier):
         if not 0 < self.temperature_ < np.inf:
             raise ValueError("the temperature is no positive number")
         self._validate()
+
+
+def _shortened(X: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Have no document count for more words than five of the usual length."""
+    length = np.asarray(X.sum(axis=1), dtype=float).ravel()
+    limit = 5 * np.median(length[length > 0]) if length.any() else 1.0
+    return sparse.csr_matrix(sparse.diags_array(limit / np.maximum(length, limit)) @ X)
 
 
 def _n(number: int, noun: str) -> str:
@@ -335,6 +367,6 @@ def _mean_loss(truth: np.ndarray, log_joint: np.ndarray, temperature: float) -> 
 
 
 def _best_temperature(loss: Callable[[float], float]) -> float:
-    """Find the temperature of the least loss, from as sure as can be to hardly at all."""
-    found = minimize_scalar(lambda log_t: loss(np.exp(log_t)), bounds=(-1, 5), method="bounded")
+    """Find the temperature of the least loss, from as sure as the model is to hardly at all."""
+    found = minimize_scalar(lambda log_t: loss(np.exp(log_t)), bounds=(0, 5), method="bounded")
     return float(np.exp(found.x))
