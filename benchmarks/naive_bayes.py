@@ -31,7 +31,7 @@ def main() -> None:
         ),
     }
     print(
-        "| corpus | documents × words × classes | setting | fit | predict | log joint differs by |"
+        "| corpus | documents × words × classes | λ | fit | predict | log joint differs by |"
     )
     print("|---|---|---|---|---|---|")
     for name, (texts, y) in corpora.items():
