@@ -30,9 +30,7 @@ def main() -> None:
             np.array([reuters.labels[i][0] for i in single]),
         ),
     }
-    print(
-        "| corpus | documents × words × classes | λ | fit | predict | log joint differs by |"
-    )
+    print("| corpus | documents × words × classes | λ | fit | predict | log joint differs by |")
     print("|---|---|---|---|---|---|")
     for name, (texts, y) in corpora.items():
         X = WordCounter().fit_transform(texts)
