@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier
     from leafwise.taxonomy import Taxonomy
 
-BAD_ROWS = Path("bad-rows.csv")
 OK, BAD_INPUT, USAGE, BAD_OUTPUT, BUG, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 70, 130, 143
 
 
@@ -171,8 +170,7 @@ def classify(
         _usage("Give --taxonomy or --model, not both: a model brings its own tree.")
     if model is not None and save_model is not None:
         _usage("--save-model keeps a model that is made here; with --model there is none.")
-    listing = bad_rows or (BAD_ROWS if skip_bad else None)
-    files = {"output": output, "save_model": save_model, "bad_rows": listing}
+    files = {"output": output, "save_model": save_model, "bad_rows": _listing(skip_bad, bad_rows)}
     _check_apart(docs=docs, taxonomy=taxonomy, model=model, **files)
     if save_model is not None:
         check_writable(save_model)  # now, rather than after the work
@@ -226,7 +224,7 @@ def evaluate(
 
     if taxonomy is not None and model is not None:
         _usage("Give --taxonomy or --model, not both: a model brings its own tree.")
-    listing = bad_rows or (BAD_ROWS if skip_bad else None)
+    listing = _listing(skip_bad, bad_rows)
     _check_apart(docs=docs, taxonomy=taxonomy, model=model, bad_rows=listing)
     if not 0 < hide <= 1:
         _usage(f"--hide {hide}: expected a share above 0 and at most 1.")
@@ -342,8 +340,12 @@ def _open_corpus(
 
     if bad_rows is not None and not skip_bad:
         _usage("--bad-rows lists what --skip-bad leaves out. Give both, or neither.")
-    listing = (bad_rows or BAD_ROWS) if skip_bad else None
+    listing = _listing(skip_bad, bad_rows)
     return Corpus(docs, taxonomy=tree, skip_bad=skip_bad, bad_rows=listing, **options)
+
+
+def _listing(skip_bad: bool, bad_rows: Path | None) -> Path | None:
+    return (bad_rows or Path("bad-rows.csv")) if skip_bad else None
 
 
 def _check_language(language: str) -> None:

@@ -1224,7 +1224,7 @@ def test_an_output_that_cannot_be_written_is_found_out_before_the_work(tmp_path)
 @pytest.mark.parametrize("format", ["csv", "parquet", "jsonl"])
 def test_a_full_disk(tmp_path, format):
     corpus = Corpus(put(tmp_path / "in.csv", "text\n" + "word " * 100_000 + "\n"))
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.raises(OutputError, match="Cannot write /dev/full: No space left on device"):
         classify(corpus, "/dev/full", format=format)
     classify(corpus, "/dev/null", format=format)
     assert not os.path.isfile("/dev/null")
