@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 OK, BAD_INPUT, USAGE, BAD_OUTPUT, BUG, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 70, 130, 143
 
 
+class _Interrupt(KeyboardInterrupt):
+    """A KeyboardInterrupt of our own type.
+
+    Where a plain one leaves an ``exec`` of source text (numba and dataclasses make functions that
+    way), Python remembers it and kills the process with SIGINT at the end, whoever caught it.
+    """
+
+
+def _interrupt(*_: Any) -> NoReturn:
+    raise _Interrupt
+
+
 class _Group(TyperGroup):
     """Takes what typer would end without a word, or with another exit code."""
 
@@ -532,6 +544,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every exception ends as a sentence and an exit code."""
     # Ended from outside: as an exception, so that half-written files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is to be ignored
+        signal.signal(signal.SIGINT, _interrupt)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *where: _say(f"Warning: {message}")
         sys.exit(_run(lambda: app(args=arguments, prog_name="leafwise")))

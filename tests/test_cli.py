@@ -693,6 +693,22 @@ def test_interrupt(folder, tmp_path_factory):
     assert b"Traceback" not in said
 
 
+def test_interrupt_inside_source_text(folder, tmp_path_factory):
+    # As when numba compiles: a plain KeyboardInterrupt there ends `python -m` with -SIGINT.
+    place = tmp_path_factory.mktemp("module")
+    (place / "compiling.py").write_text("""
+import leafwise.cli as cli
+@cli.app.command()
+def compile():
+    exec("import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(60)")
+cli.main(["compile"])
+""")
+    command = [sys.executable, "-m", "compiling"]
+    done = subprocess.run(command, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=place)
+    assert done.stderr == b"Interrupted. No half-written file is left.\n"
+    assert done.returncode == 130
+
+
 # ---- models -------------------------------------------------------------------------------------
 
 
