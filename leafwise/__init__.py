@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 from leafwise._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from leafwise.models.mixture import HierarchicalMixture as HierarchicalMixture
     from leafwise.models.naive_bayes import NaiveBayes as NaiveBayes
+    from leafwise.models.plsa import HPLC as HPLC
+    from leafwise.models.plsa import PLC as PLC
+    from leafwise.models.plsa import PLSAClassifier as PLSAClassifier
+    from leafwise.models.shrinkage import GeneralShrinkage as GeneralShrinkage
+    from leafwise.models.shrinkage import HierarchicalShrinkage as HierarchicalShrinkage
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier as TaxonomyClassifier
     from leafwise.persistence import load as load
     from leafwise.taxonomy import Taxonomy as Taxonomy
@@ -14,7 +20,13 @@ if TYPE_CHECKING:
 
 # Loaded when first asked for, so that `leafwise --help` does not wait for scikit-learn.
 _HOME = {
+    "GeneralShrinkage": "leafwise.models.shrinkage",
+    "HPLC": "leafwise.models.plsa",
+    "HierarchicalMixture": "leafwise.models.mixture",
+    "HierarchicalShrinkage": "leafwise.models.shrinkage",
     "NaiveBayes": "leafwise.models.naive_bayes",
+    "PLC": "leafwise.models.plsa",
+    "PLSAClassifier": "leafwise.models.plsa",
     "Taxonomy": "leafwise.taxonomy",
     "TaxonomyClassifier": "leafwise.models.taxonomy_classifier",
     "WordCounter": "leafwise.text",

@@ -27,7 +27,17 @@ FORMAT = "leafwise-model"
 VERSION = 1
 
 # The closed set of what a file can hold, by the name that is written into it.
-_CLASSES = ("NaiveBayes", "TaxonomyClassifier", "WordCounter")
+_CLASSES = (
+    "GeneralShrinkage",
+    "HPLC",
+    "HierarchicalMixture",
+    "HierarchicalShrinkage",
+    "NaiveBayes",
+    "PLC",
+    "PLSAClassifier",
+    "TaxonomyClassifier",
+    "WordCounter",
+)
 
 
 def save(model: Any, path: str | PathLike[str]) -> None:

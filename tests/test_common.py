@@ -13,6 +13,18 @@ COUNT_MODELS = [
     lw.NaiveBayes(),
     lw.NaiveBayes(smoothing="dirichlet", mu=100.0),
     lw.NaiveBayes(smoothing="laplace", class_prior="uniform"),
+    lw.HierarchicalShrinkage(),
+    lw.HierarchicalShrinkage(levels="pooled", holdout="document"),
+    lw.HierarchicalShrinkage(holdout=0.3, random_state=0),
+    lw.GeneralShrinkage(),
+    lw.GeneralShrinkage(holdout=0.3, alpha=0.1),
+    lw.HierarchicalMixture(),
+    lw.HierarchicalMixture(steps="auto", holdout="document", beta=0.8),
+    lw.HierarchicalMixture(steps=2, holdout=0.5, weights="uniform", variant="cem"),
+    lw.PLSAClassifier(),
+    lw.PLC(),
+    lw.HPLC(),
+    lw.HPLC(prediction="direct", weights="heldout"),
 ]
 
 

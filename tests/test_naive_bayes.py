@@ -27,7 +27,7 @@ def corpus(n=120, n_words=40, seed=0):
 @pytest.mark.parametrize("dense", [True, False])
 def test_equals_multinomial_nb(alpha, prior, dense, monkeypatch):
     if not dense:
-        monkeypatch.setattr(naive_bayes, "_DENSE_WEIGHTS", 0)
+        monkeypatch.setattr(naive_bayes, "DENSE_WEIGHTS", 0)
     X, y = corpus()
     weight = np.random.default_rng(1).random(len(y))
     ours = NaiveBayes(alpha=alpha, class_prior=prior).fit(X, y, weight)
@@ -47,7 +47,7 @@ def test_laplace_adds_one():
 @pytest.mark.parametrize("dense", [True, False])
 def test_dirichlet_is_equation_4_of_e(dense, monkeypatch):
     if not dense:
-        monkeypatch.setattr(naive_bayes, "_DENSE_WEIGHTS", 0)
+        monkeypatch.setattr(naive_bayes, "DENSE_WEIGHTS", 0)
     X, y = corpus()
     model = NaiveBayes(smoothing="dirichlet", mu=50.0).fit(X, y)
     tf = np.array([X.toarray()[y == c].sum(axis=0) for c in range(3)])

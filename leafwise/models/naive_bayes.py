@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize_scalar
-from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted
 
-from leafwise.labels import Classes
-from leafwise.models._base import NodeClassifier
+from leafwise.models._counts import DENSE_WEIGHTS, CountClassifier
 from leafwise.taxonomy import Taxonomy
 
-_DENSE_WEIGHTS = 1 << 25  # up to here a dense table of weights is faster, and takes 256 MiB
 
-
-class NaiveBayes(NodeClassifier):
+class NaiveBayes(CountClassifier):
     """Multinomial Naive Bayes over the nodes of a tree (T 3.2.1, Z 3.1, E 3).
 
     Fitting only counts words per node, so `partial_fit` in pieces gives the same model as one
@@ -52,8 +47,6 @@ class NaiveBayes(NodeClassifier):
         The λ in use (absent for "dirichlet").
     """
 
-    _learned = (*NodeClassifier._learned, "word_counts_", "document_counts_")
-
     def __init__(
         self,
         taxonomy: Taxonomy | None = None,
@@ -70,41 +63,6 @@ class NaiveBayes(NodeClassifier):
         self.mu = mu
         self.class_prior = class_prior
         self.nodes = nodes
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from word counts and labels."""
-        return self._learn(X, y, None, sample_weight, reset=True)
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from more documents.
-
-        Without a taxonomy, `classes` lists all labels there will be, at the first call.
-        """
-        return self._learn(X, y, classes, sample_weight, reset=not hasattr(self, "word_counts_"))
-
-    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, reset: bool) -> Self:
-        self._validate()
-        X = self._counts(X, reset=reset)
-        labels, known = self._labels(y, classes, reset)
-        check_consistent_length(X, range(labels.n_documents))
-        membership = known.membership(labels)
-        if sample_weight is not None:
-            membership = sparse.diags_array(_weights(sample_weight, X.shape[0])) @ membership
-        word_counts, document_counts = statistics(X, membership)
-        if not reset:
-            word_counts = self.word_counts_ + word_counts
-            document_counts = self.document_counts_ + document_counts
-        return self._set_statistics(known, word_counts, document_counts)
-
-    def _set_statistics(
-        self, classes: Classes, word_counts: sparse.csr_matrix, document_counts: np.ndarray
-    ) -> Self:
-        """Become the model of these counts, wherever they were made."""
-        self._set_classes(classes)
-        self.n_features_in_ = word_counts.shape[1]
-        self.word_counts_, self.document_counts_ = word_counts, document_counts
-        self._set_parameters()
-        return self
 
     def _set_parameters(self) -> None:
         """Derive log P(w | node) = background(w) + offset(node) + excess(node, w).
@@ -130,78 +88,21 @@ class NaiveBayes(NodeClassifier):
         self._offset = -np.log(length + n_added)
         self._excess = counts.copy()
         self._excess.data = np.log1p(counts.data / added[counts.indices])
-        self._log_prior = self._learned_prior()
-        self._live = np.flatnonzero(np.isfinite(self._log_prior))
         self._weights = self._excess[self._live].T.tocsr()
-        if n_words * len(self._live) <= _DENSE_WEIGHTS:
+        if n_words * len(self._live) <= DENSE_WEIGHTS:
             self._weights = self._weights.toarray(order="C")
             self._weights += self._background[:, None] + self._offset[self._live]
 
-    def _learned_prior(self) -> np.ndarray:
-        n_classes = len(self.nodes_)
-        if isinstance(self.class_prior, str):
-            if self.class_prior == "uniform":
-                return np.full(n_classes, -np.log(n_classes))
-            total = self.document_counts_.sum()
-            if not total:
-                return np.full(n_classes, -np.log(n_classes))
-            p = self.document_counts_ / total  # Z eq. 1
-        else:
-            p = np.asarray(self.class_prior, dtype=float)
-            if p.shape != (n_classes,):
-                raise ValueError(
-                    f"class_prior has shape {p.shape}, expected one number for each of the "
-                    f"{n_classes} classes."
-                )
-            if (p < 0).any() or not np.isclose(p.sum(), 1):
-                raise ValueError(f"class_prior is no distribution: it sums to {p.sum()}.")
-        with np.errstate(divide="ignore"):
-            return np.log(p)
-
-    def _log_joint(self, X: sparse.csr_matrix) -> np.ndarray:
-        """Return log P(c) + Σ_w n_dw log P(w | c) (E eq. 6)."""
-        live = self._live
+    def _log_likelihood(self, X: sparse.csr_matrix) -> np.ndarray:
         scores = X @ self._weights
         if sparse.issparse(scores):
             length = np.asarray(X.sum(axis=1)).reshape(-1, 1)
-            scores = scores.toarray() + length * self._offset[live]
+            scores = scores.toarray() + length * self._offset[self._live]
             scores += (X @ self._background)[:, None]
-        scores += self._log_prior[live]
-        if len(live) == len(self.nodes_):
-            return scores
-        log_joint = np.full((X.shape[0], len(self.nodes_)), -np.inf)
-        log_joint[:, live] = scores
-        return log_joint
+        return scores
 
-    @property
-    def log_p_w_given_node_(self) -> np.ndarray:
-        """log P(word | node), nodes × words, dense: for looking at small models."""
-        check_is_fitted(self)
-        return self._background + self._offset[:, None] + self._excess.toarray()
-
-    def word_evidence(self, column: int, words: np.ndarray) -> np.ndarray:
-        """Return log P(w | node) - log P(w): how much each word speaks for a node, or against it.
-
-        P(w) is that of all nodes' words together. A word that no document had speaks for none.
-        """
-        pooled = np.asarray(self.word_counts_.sum(axis=0)).ravel()
-        seen = pooled[words] > 0
-        log_p_w = np.log(np.where(seen, pooled[words], 1.0) / max(pooled.sum(), 1.0))
-        excess = self._excess[column].toarray().ravel()[words]
-        return np.where(seen, self._background[words] + self._offset[column] + excess - log_p_w, 0)
-
-    def _restore(self) -> None:
-        """Derive the rest from what a file held, after checking it."""
-        self._check_classes()
-        if self.word_counts_.shape != (len(self.nodes_), self.n_features_in_):
-            raise ValueError("word counts do not fit the classes and words")
-        for name, counts in (("word", self.word_counts_.data), ("document", self.document_counts_)):
-            if not np.isfinite(counts).all() or (counts < 0).any():
-                raise ValueError(f"{name} counts are no counts")
-        if self.document_counts_.shape != (len(self.nodes_),):
-            raise ValueError("document counts do not fit the classes")
-        self._validate()
-        self._set_parameters()
+    def _log_p_w_given_class(self, column: int) -> np.ndarray:
+        return self._background + self._offset[column] + self._excess[column].toarray().ravel()
 
     def _validate(self) -> None:
         if self.smoothing not in ("lidstone", "laplace", "dirichlet"):
@@ -213,18 +114,7 @@ class NaiveBayes(NodeClassifier):
             raise ValueError(f'alpha={self.alpha!r}: expected a number above 0, or "heldout".')
         if not self.mu > 0:
             raise ValueError(f"mu={self.mu!r}: expected a number above 0.")
-        if isinstance(self.class_prior, str) and self.class_prior not in ("learned", "uniform"):
-            raise ValueError(
-                f'class_prior={self.class_prior!r}: expected "learned", "uniform" or an array.'
-            )
-
-
-def statistics(
-    X: sparse.csr_matrix, membership: sparse.csr_matrix
-) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Count words and documents per class. Blocks of documents add up."""
-    word_counts = (membership.T.tocsr() @ X).astype(np.float64, copy=False)
-    return word_counts, np.asarray(membership.sum(axis=0)).ravel()
+        super()._validate()
 
 
 def heldout_alpha(word_counts: sparse.csr_matrix) -> float:
@@ -255,15 +145,3 @@ def heldout_alpha(word_counts: sparse.csr_matrix) -> float:
         return float(length @ np.log(length_of_others + alpha * n_words) - numerator)
 
     return float(np.exp(minimize_scalar(loss, bounds=np.log([1e-6, 1e2]), method="bounded").x))
-
-
-def _weights(sample_weight: Any, n_documents: int) -> np.ndarray:
-    if isinstance(sample_weight, Real):
-        return np.full(n_documents, float(sample_weight))
-    weight = column_or_1d(sample_weight, dtype=np.float64)
-    check_consistent_length(weight, range(n_documents))
-    if (weight < 0).any():
-        raise ValueError("sample_weight has negative values; expected weights of 0 or more.")
-    if n_documents and not weight.any():
-        raise ValueError("sample_weight is zero for every document: there is nothing to learn.")
-    return weight

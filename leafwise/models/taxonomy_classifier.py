@@ -19,7 +19,8 @@ from leafwise.explain import Explanation
 from leafwise.keywords import keyword_scores, keyword_weights
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models._base import NodeClassifier
-from leafwise.models.naive_bayes import NaiveBayes, statistics
+from leafwise.models._counts import statistics
+from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.taxonomy import Taxonomy
 from leafwise.text import WordCounter
 

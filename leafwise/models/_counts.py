@@ -1,0 +1,289 @@
+"""What the models have in common that learn from word counts per node alone.
+
+Fitting is counting, and then deriving parameters from the counts: `fit`, `partial_fit`, blocks
+of a large corpus and a loaded file are drivers over the same two steps.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from leafwise.explain import Explanation
+from leafwise.labels import Classes
+from leafwise.models._base import NodeClassifier
+
+DENSE_WEIGHTS = 1 << 25  # up to here a dense table of weights is faster, and takes 256 MiB
+
+
+class CountClassifier(NodeClassifier):
+    """A classifier by log P(c) + Σ_w n_dw log P(w | c), learned from counts per class.
+
+    Attributes
+    ----------
+    word_counts_ : CSR matrix, nodes × words
+    document_counts_ : array, documents per node
+        All that is learned is in counts, and they add up over documents.
+    """
+
+    _learned = (*NodeClassifier._learned, "word_counts_", "document_counts_", "evidence_counts_")
+    class_prior: Any
+    word_counts_: sparse.csr_matrix
+    document_counts_: np.ndarray
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from word counts and labels."""
+        return self._learn(X, y, None, sample_weight, reset=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from more documents.
+
+        Without a taxonomy, `classes` lists all labels there will be, at the first call.
+        """
+        return self._learn(X, y, classes, sample_weight, reset=not hasattr(self, "word_counts_"))
+
+    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, reset: bool) -> Self:
+        self._validate()
+        X = self._counts(X, reset=reset)
+        labels, known = self._labels(y, classes, reset)
+        check_consistent_length(X, range(labels.n_documents))
+        membership = known.membership(labels)
+        if sample_weight is not None:
+            membership = (
+                sparse.diags_array(document_weights(sample_weight, X.shape[0])) @ membership
+            )
+        found = self._statistics(X, sparse.csr_matrix(membership))
+        if not reset:
+            found = tuple(old + new for old, new in zip(self._counted(), found))
+        return self._set_statistics(known, *found)
+
+    def _statistics(
+        self, X: sparse.csr_matrix, membership: sparse.csr_matrix
+    ) -> tuple[sparse.csr_matrix | np.ndarray, ...]:
+        """Count what is needed of a block of documents. Blocks add up."""
+        return statistics(X, membership)
+
+    def _counted(self) -> tuple[sparse.csr_matrix | np.ndarray, ...]:
+        names = ("word_counts_", "document_counts_", "evidence_counts_")
+        return tuple(getattr(self, name) for name in names if hasattr(self, name))
+
+    def _set_statistics(
+        self,
+        classes: Classes,
+        word_counts: Any,
+        document_counts: Any,
+        evidence_counts: Any = None,
+    ) -> Self:
+        """Become the model of these counts, wherever they were made."""
+        self._set_classes(classes)
+        self.n_features_in_ = word_counts.shape[1]
+        self.word_counts_, self.document_counts_ = word_counts, document_counts
+        if evidence_counts is not None:
+            self.evidence_counts_ = evidence_counts
+        elif hasattr(self, "evidence_counts_"):
+            del self.evidence_counts_
+        self._derive()
+        return self
+
+    def _derive(self) -> None:
+        pooled = np.asarray(self.word_counts_.sum(axis=0)).ravel()
+        self._seen = pooled > 0
+        self._log_p_w = np.log(np.where(self._seen, pooled, 1.0) / max(pooled.sum(), 1.0))
+        self._log_prior = self._learned_prior()
+        self._live = np.flatnonzero(np.isfinite(self._log_prior))
+        self._set_parameters()
+
+    @abstractmethod
+    def _set_parameters(self) -> None:
+        """Derive P(w | c) from the counts."""
+
+    @abstractmethod
+    def _log_likelihood(self, X: sparse.csr_matrix) -> np.ndarray:
+        """Return log P(d | c) for the classes `_live`, up to a term per document."""
+
+    @abstractmethod
+    def _log_p_w_given_class(self, column: int) -> np.ndarray:
+        """Return log P(w | c) of one class, for every word."""
+
+    @property
+    def log_p_w_given_node_(self) -> np.ndarray:
+        """log P(word | node), nodes × words, dense: for looking at small models."""
+        check_is_fitted(self)
+        return np.stack([self._log_p_w_given_class(c) for c in range(len(self.nodes_))])
+
+    def _learned_prior(self) -> np.ndarray:
+        n_classes = len(self.nodes_)
+        if isinstance(self.class_prior, str):
+            if self.class_prior == "uniform":
+                return np.full(n_classes, -np.log(n_classes))
+            total = self.document_counts_.sum()
+            if not total:
+                return np.full(n_classes, -np.log(n_classes))
+            p = self.document_counts_ / total  # Z eq. 1
+        else:
+            p = np.asarray(self.class_prior, dtype=float)
+            if p.shape != (n_classes,):
+                raise ValueError(
+                    f"class_prior has shape {p.shape}, expected one number for each of the "
+                    f"{n_classes} classes."
+                )
+            if (p < 0).any() or not np.isclose(p.sum(), 1):
+                raise ValueError(f"class_prior is no distribution: it sums to {p.sum()}.")
+        with np.errstate(divide="ignore"):
+            return np.log(p)
+
+    def _log_joint(self, X: sparse.csr_matrix) -> np.ndarray:
+        """Return log P(c) + Σ_w n_dw log P(w | c) (T eq. 8, E eq. 6)."""
+        return self._on_all_columns(self._log_likelihood(X) + self._log_prior[self._live])
+
+    def _on_all_columns(self, scores: np.ndarray) -> np.ndarray:
+        """Put scores of the live classes among all; those that cannot be predicted have -inf."""
+        if len(self._live) == len(self.nodes_):
+            return scores
+        every = np.full((scores.shape[0], len(self.nodes_)), -np.inf)
+        every[:, self._live] = scores
+        return every
+
+    def likelihood_ratio(self, X: Any) -> np.ndarray:
+        """Return log P(d | c) - log P(d), a column per node in `classes_` (T 2.2).
+
+        P(d) is that of words drawn from all training documents together. Words that none of them
+        had say nothing.
+        """
+        X = self._counts(X).copy()
+        X.data = X.data * self._seen[X.indices]
+        ratio = self._log_likelihood(X) - (X @ self._log_p_w)[:, None]
+        return self._on_all_columns(ratio)
+
+    def word_evidence(self, column: int, words: np.ndarray) -> np.ndarray:
+        """Return log P(w | node) - log P(w): how much each word speaks for a node, or against it.
+
+        P(w) is that of all nodes' words together. A word that no document had speaks for none.
+        """
+        ratio = self._log_p_w_given_class(column)[words] - self._log_p_w[words]
+        return np.where(self._seen[words], ratio, 0.0)
+
+    def word_levels(self, column: int, words: np.ndarray) -> tuple[list[str], np.ndarray] | None:
+        """Return the levels that words of a class are drawn from, and P(level | c, w).
+
+        None where a model has no levels.
+        """
+        return None
+
+    def explain(
+        self, x: Any, path: Any = None, feature_names: Sequence[str] | None = None
+    ) -> Explanation:
+        """Say which words of one document speak for a node, and which against it.
+
+        Parameters
+        ----------
+        x : the word counts of one document: a row of a matrix
+        path : the node; the most probable one by default
+        feature_names : the word of each column; without them, words are shown by number
+        """
+        X = self._counts(x)
+        if X.shape[0] != 1:
+            raise ValueError(f"explain takes one document, got {X.shape[0]}.")
+        proba = self.predict_proba(X)[0]
+        column = int(proba.argmax()) if path is None else self._column(path)
+        used = X.data > 0
+        words = X.indices[used]
+        names = _names(words, feature_names, X.shape[1])
+        said = X.data[used] * self.word_evidence(column, words)
+        levels = self.word_levels(column, words)
+        return Explanation.of(
+            str(self.classes_[column]),
+            float(proba[column]),
+            dict(zip(names, said.tolist())),
+            levels=None if levels is None else (levels[0], dict(zip(names, levels[1].tolist()))),
+        )
+
+    def node_words(
+        self, path: Any, n: int = 10, feature_names: Sequence[str] | None = None
+    ) -> list[tuple[str, float]]:
+        """List what a node says that its parent does not: words, weightiest first.
+
+        The weight of a word is what it adds to the divergence of the node's word distribution
+        from the mean of its own and its parent's (the root's from that of all words alike), in
+        bits. A node without documents, itself and below, has no words.
+        """
+        check_is_fitted(self)
+        node = self.taxonomy_.index(path) if not self._plain else self._plain_node(path)
+        p = self._p_w_given_node(node)
+        above = int(self.taxonomy_.parent[node])
+        of_parent = np.full(len(p), 1 / len(p)) if above < 0 else self._p_w_given_node(above)
+        mean = (p + of_parent) / 2
+        weight = p * np.log2(np.divide(p, mean, out=np.ones_like(p), where=p > 0))
+        best = np.argsort(-weight, kind="stable")[:n]
+        best = best[weight[best] > 0]
+        return list(zip(_names(best, feature_names, len(p)), weight[best].tolist()))
+
+    def _p_w_given_node(self, node: int) -> np.ndarray:
+        """Return P(w | v) of any node of the tree: here of all documents at it and below."""
+        below = (self.nodes_ >= node) & (self.nodes_ < self.taxonomy_.end[node])
+        counts = np.asarray(self.word_counts_[below].sum(axis=0)).ravel()
+        return counts / max(counts.sum(), 1.0)
+
+    def _plain_node(self, label: Any) -> int:
+        return 0 if label == "/" else int(self.nodes_[self._column(label)])
+
+    def _column(self, path: Any) -> int:
+        return int(self._classes.columns(np.array([path]))[0])
+
+    def _restore(self) -> None:
+        """Derive the rest from what a file held, after checking it."""
+        self._check_classes()
+        shape = (len(self.nodes_), self.n_features_in_)
+        for name, counts in zip(("word", "document", "evidence"), self._counted()):
+            values = np.asarray(counts.data if sparse.issparse(counts) else counts)
+            if counts.shape != (shape if sparse.issparse(counts) else shape[:1]):
+                raise ValueError(f"{name} counts do not fit the classes and words")
+            if not np.isfinite(values).all() or (values < 0).any():
+                raise ValueError(f"{name} counts are no counts")
+        self._validate()
+        self._derive()
+
+    def _validate(self) -> None:
+        if isinstance(self.class_prior, str) and self.class_prior not in ("learned", "uniform"):
+            raise ValueError(
+                f'class_prior={self.class_prior!r}: expected "learned", "uniform" or an array.'
+            )
+
+
+def statistics(
+    X: sparse.csr_matrix, membership: sparse.csr_matrix
+) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Count words and documents per class. Blocks of documents add up."""
+    word_counts = (membership.T.tocsr() @ X).astype(np.float64, copy=False)
+    return word_counts, np.asarray(membership.sum(axis=0)).ravel()
+
+
+def document_weights(sample_weight: Any, n_documents: int) -> np.ndarray:
+    """Check the weights of documents."""
+    if isinstance(sample_weight, Real):
+        return np.full(n_documents, float(sample_weight))
+    weight = column_or_1d(sample_weight, dtype=np.float64)
+    check_consistent_length(weight, range(n_documents))
+    if (weight < 0).any():
+        raise ValueError("sample_weight has negative values; expected weights of 0 or more.")
+    if n_documents and not weight.any():
+        raise ValueError("sample_weight is zero for every document: there is nothing to learn.")
+    return weight
+
+
+def _names(words: np.ndarray, feature_names: Sequence[str] | None, n_words: int) -> list[str]:
+    if feature_names is None:
+        return [str(word) for word in words.tolist()]
+    if len(feature_names) != n_words:
+        raise ValueError(
+            f"feature_names has {len(feature_names)} words, the model {n_words}: expected the "
+            "names of its columns, as get_feature_names_out of the counter gives them."
+        )
+    return [str(feature_names[word]) for word in words.tolist()]

@@ -1,0 +1,304 @@
+"""The one EM loop of the package, and the one E step of its mixtures.
+
+Every model of the family says the same thing: an occurrence of a word in a row (a class, or a
+document) was drawn from one of K sources, with the row's weights,
+
+    P(w | row) = Σ_k weight[row, k] q[item, k],
+
+where the item is the word, or the pair of row and word where a source's probability depends on
+both. The models differ in what the sources are and in what their M step does with the expected
+counts. Tempering, annealing, classification EM and stochastic EM change how an occurrence is shared
+among the sources, so they are options here and not of any model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Real
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numba
+import numpy as np
+
+Parameters = TypeVar("Parameters")
+Statistics = TypeVar("Statistics")
+
+VARIANTS = ("em", "cem", "sem")
+_BLOCK = 1 << 16  # occurrences at a time: sums are taken block by block, however many threads
+
+
+class Sharing(NamedTuple):
+    """How an occurrence is shared among the sources that may have drawn it.
+
+    Attributes
+    ----------
+    beta : float
+        The tempering of T 2.2 and G eq. 4: posteriors are proportional to the joint to this power.
+    variant : {"em", "cem", "sem"}
+        By its posterior; whole to the most probable source; or whole to one drawn from the
+        posterior (G section 7).
+    seed : int
+        Of the draws of "sem".
+    """
+
+    beta: float = 1.0
+    variant: str = "em"
+    seed: int = 0
+
+
+class Fitted(NamedTuple, Generic[Parameters]):
+    """What `run_em` found."""
+
+    parameters: Parameters
+    bounds: list[float]  # at the parameters before each step
+    n_steps: int  # that led to the parameters
+    converged: bool
+
+
+def run_em(
+    e_step: Callable[[Parameters, Sharing], tuple[Statistics, float]],
+    m_step: Callable[[Statistics, Parameters], Parameters],
+    parameters: Parameters,
+    *,
+    max_iter: int,
+    tol: float = 0.0,
+    beta: float | Iterable[float] = 1.0,
+    variant: str = "em",
+    seed: int = 0,
+    judge: Callable[[Parameters], float] | None = None,
+) -> Fitted[Parameters]:
+    """Alternate E and M steps until the bound settles.
+
+    Parameters
+    ----------
+    e_step : parameters and sharing -> statistics and the bound at these parameters
+    m_step : statistics and the parameters they were taken at -> new parameters
+    max_iter : most updates for each value of `beta`
+    tol : stop when the bound rises by less than this, relative to its size; 0 never stops early
+    beta : one number, or several to be gone through in turn (deterministic annealing, G section 4)
+    variant, seed : see `Sharing`
+    judge : stop once this falls, and keep the parameters before that: held-out evidence
+    """
+    bounds: list[float] = []
+    converged = False
+    best = judge(parameters) if judge else 0.0
+    schedule = [float(beta)] if isinstance(beta, Real) else [float(b) for b in beta]  # type: ignore
+    step = 0
+    for b in schedule:
+        converged, last = False, -np.inf
+        for _ in range(max_iter):
+            statistics, bound = e_step(parameters, Sharing(b, variant, seed + step))
+            bounds.append(bound)
+            if bound - last <= tol * abs(bound) and tol > 0:
+                converged = True
+                break
+            last = bound
+            proposal = m_step(statistics, parameters)
+            step += 1
+            if judge:
+                worth = judge(proposal)
+                if worth < best:
+                    return Fitted(parameters, bounds, step - 1, True)
+                best = worth
+            parameters = proposal
+    return Fitted(parameters, bounds, step, converged)
+
+
+def check_sharing(beta: Any, variant: Any) -> None:
+    """Refuse settings that `run_em` has no meaning for."""
+    values = list(beta) if np.iterable(beta) else [beta]
+    if not values or not all(isinstance(b, Real) and 0 < float(b) < np.inf for b in values):
+        raise ValueError(
+            f"beta={beta!r}: expected a number above 0, or several to go through in turn."
+        )
+    if variant not in VARIANTS:
+        raise ValueError(f'variant={variant!r}: expected "em", "cem" or "sem".')
+
+
+class Rows(NamedTuple):
+    """Occurrences by row: what `e_step` goes over.
+
+    Attributes
+    ----------
+    indptr : where each row's entries begin
+    item : the row of `q` of each entry
+    mass : how often it occurs
+    """
+
+    indptr: np.ndarray
+    item: np.ndarray
+    mass: np.ndarray
+
+
+class Expected(NamedTuple):
+    """Expected counts: Σ over a row's entries, by source; and by item and source, if asked for."""
+
+    by_row: np.ndarray
+    by_item: np.ndarray | None
+
+
+def e_step(
+    rows: Rows,
+    q: np.ndarray,
+    weights: np.ndarray,
+    sharing: Sharing,
+    *,
+    own: np.ndarray | None = None,
+    items: str = "",
+) -> tuple[Expected, float]:
+    """Share every occurrence among the K sources.
+
+    Parameters
+    ----------
+    q : items × K, P(item | source)
+    weights : rows × K
+    own : one number per entry, or None
+        Source r is the row's own; its probability of this entry is this rather than `q`'s, which
+        counts the entry itself.
+    items : {"", "shared", "apart"}
+        Return counts by item too; "apart" promises that no two rows have an item in common.
+
+    Returns
+    -------
+    Expected, bound
+        The bound is Σ n log Σ_k (w q)^β / β, which is the log likelihood for β = 1; for "cem",
+        Σ n log max_k w q. An entry that no source can have drawn is passed over.
+    """
+    n_rows, n_sources = weights.shape
+    variant = VARIANTS.index(sharing.variant)
+    by_row = np.zeros((n_rows, n_sources))
+    blocks = _blocks(rows.indptr)
+    shared: list[np.ndarray] = []
+    by_item = np.zeros(q.shape if items == "apart" else (0, n_sources))
+    no_own = np.empty(0)
+
+    def work(bounds: tuple[int, int]) -> tuple[float, np.ndarray]:
+        counts = np.zeros(q.shape) if items == "shared" else by_item
+        bound = _share(
+            *bounds,
+            *rows,
+            q,
+            weights,
+            no_own if own is None else own,
+            sharing.beta,
+            variant,
+            sharing.seed,
+            by_row,
+            counts,
+        )
+        return bound, counts
+
+    if items == "shared":  # a table per thread rather than per block, or memory would go
+        blocks = _join(blocks, n_threads())
+    results = in_threads(work, blocks)
+    if items == "shared":
+        shared = [counts for _, counts in results]
+        by_item = sum(shared[1:], start=shared[0]) if shared else np.zeros(q.shape)
+    return Expected(by_row, by_item if items else None), float(sum(b for b, _ in results))
+
+
+def in_threads(work: Callable[[Any], Any], parts: list) -> list:
+    """Map compiled work, which holds no lock, over parts; in their order."""
+    if len(parts) < 2 or n_threads() < 2:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(n_threads()) as pool:
+        return list(pool.map(work, parts))
+
+
+def n_threads() -> int:
+    """As many as the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _blocks(indptr: np.ndarray) -> list[tuple[int, int]]:
+    """Cut rows into blocks of some size, which do not depend on the machine."""
+    n_rows = len(indptr) - 1
+    cuts = np.searchsorted(indptr, np.arange(_BLOCK, indptr[-1], _BLOCK), side="left")
+    edges = np.unique(np.concatenate([[0], cuts, [n_rows]]))
+    return list(zip(edges[:-1].tolist(), edges[1:].tolist()))
+
+
+def _join(blocks: list[tuple[int, int]], n: int) -> list[tuple[int, int]]:
+    parts = [part for part in np.array_split(np.arange(len(blocks)), n) if len(part)]
+    return [(blocks[part[0]][0], blocks[part[-1]][1]) for part in parts]
+
+
+@numba.njit(nogil=True, cache=True)
+def _share(
+    first, last, indptr, item, mass, q, weights, own, beta, variant, seed, by_row, by_item
+):  # pragma: no cover - compiled
+    n_sources = q.shape[1]
+    joint = np.empty(n_sources)
+    bound = 0.0
+    for r in range(first, last):
+        for e in range(indptr[r], indptr[r + 1]):
+            n, i = mass[e], item[e]
+            if n <= 0.0:
+                continue
+            total = 0.0
+            if beta == 1.0:
+                for k in range(n_sources):
+                    joint[k] = weights[r, k] * q[i, k]
+                if own.shape[0]:
+                    joint[r] = weights[r, r] * own[e]
+            else:
+                for k in range(n_sources):
+                    joint[k] = (weights[r, k] * q[i, k]) ** beta
+                if own.shape[0]:
+                    joint[r] = (weights[r, r] * own[e]) ** beta
+            for k in range(n_sources):
+                total += joint[k]
+            if not total > 0.0:
+                continue
+            if variant == 0:
+                bound += n * np.log(total) / beta
+                scale = n / total
+                for k in range(n_sources):
+                    joint[k] *= scale
+            elif variant == 1:
+                best = np.argmax(joint)
+                bound += n * np.log(joint[best]) / beta
+                joint[:] = 0.0
+                joint[best] = n
+            else:
+                bound += n * np.log(total) / beta
+                _draw(joint, n, total, seed, e)
+            for k in range(n_sources):
+                by_row[r, k] += joint[k]
+            if by_item.shape[0]:
+                for k in range(n_sources):
+                    by_item[i, k] += joint[k]
+    return bound
+
+
+@numba.njit(nogil=True, cache=True)
+def _draw(joint, n, total, seed, entry):  # pragma: no cover - compiled
+    """Replace `joint` by n occurrences dealt out at random; what is left of n is one more draw."""
+    chance = joint.copy()
+    joint[:] = 0.0
+    drawn = 0
+    while n > 0.0:
+        u = _uniform(seed, entry, drawn) * total
+        k = 0
+        while k < chance.shape[0] - 1 and u >= chance[k]:
+            u -= chance[k]
+            k += 1
+        while chance[k] == 0.0 and k > 0:  # rounding ran past the last possible source
+            k -= 1
+        joint[k] += min(n, 1.0)
+        n -= 1.0
+        drawn += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _uniform(seed, entry, draw):  # pragma: no cover - compiled
+    """A number in [0, 1) that depends on these three alone, so threads change nothing."""
+    x = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+    for part in (np.uint64(entry), np.uint64(draw)):
+        x = (x ^ part) + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x = x ^ (x >> np.uint64(31))
+    return np.float64(x >> np.uint64(11)) * 2.0**-53
