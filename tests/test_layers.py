@@ -27,9 +27,12 @@ LAYERS = [
     {"corpus", "corpus_columns", "corpus_formats", "corpus_text", "corpus_writer"},
     {"_words", "text", "labels", "explain"},
     {"keywords"},
+    {"selection"},
     {"models"},
     {"metrics", "indicators", "datasets", "synthetic", "stdlib_tree"},
+    {"multilabel", "evaluation", "plots"},
     {"persistence"},
+    {"papers"},
     {"demo"},
     {"cli", "__main__"},
 ]

@@ -22,6 +22,7 @@ from leafwise.models._paths import Paths
 _TABLE = 1 << 27  # words × classes up to which log P(w | c) is kept whole: 1 GiB
 _BLOCK = 1 << 22  # else so much of it at a time
 _TINY = 1e-300  # for the logarithm of nothing
+_NOTHING = 1e-9  # what is left of a count that is all taken away may be rounding
 
 
 class Sources(NamedTuple):
@@ -117,8 +118,9 @@ class PathMixture(ClassMixture):
         counts = sparse.csr_matrix(self.word_counts_)
         counts.sum_duplicates()
         self._paths = Paths(self.taxonomy_, self.nodes_, counts, self._above)
-        sources, weights = self._fit_sources(self._held_out(counts))
-        self._sources, self.level_weights_ = sources, weights
+        self._sources, weights = self._fit_sources(self._held_out(counts))
+        # A level without words of its own, as that of an only child's parent taken apart, has none.
+        self.level_weights_ = to_shares(weights * self._usable(self._sources))
 
     @abstractmethod
     def _fit_sources(self, evidence: HeldOut) -> tuple[Sources, np.ndarray]:
@@ -135,12 +137,9 @@ class PathMixture(ClassMixture):
         out: for one occurrence (n_cw - 1) / (n_c - 1), and so at every level that it counts for.
         """
         paths = self._paths
-        mass, length = sources.mass[paths.level], sources.length[paths.path]
+        mass, per_pair = sources.mass[paths.level], self._lengths(sources)[paths.row]
         if sources.apart:
             mass[:, 1:] -= mass[:, :-1].copy()
-            length[:, 1:] -= length[:, :-1].copy()
-            length[paths.path < 0] = 0.0
-        per_pair = length[paths.row]
         if without is not None:
             share: np.ndarray | float = 1.0 if sources.share is None else sources.share
             removed = without.removed[:, None] * share
@@ -154,9 +153,11 @@ class PathMixture(ClassMixture):
             mass[:, some] -= removed[:, some]
             per_pair[:, some] -= shorter[:, some]
         q = np.zeros((len(mass), paths.n_levels + self._uniform))
-        # what is left of a source that had nothing else is rounding
         np.divide(
-            mass, per_pair, out=q[:, : paths.n_levels], where=(mass > 1e-9) & (per_pair > 1e-9)
+            mass,
+            per_pair,
+            out=q[:, : paths.n_levels],
+            where=(mass > _NOTHING) & (per_pair > _NOTHING),
         )
         if self._uniform:
             q[:, -1] = 1 / paths.n_words
@@ -185,43 +186,43 @@ class PathMixture(ClassMixture):
 
     def _normalised(self, expected: np.ndarray, before: np.ndarray) -> np.ndarray:
         """Scale expected counts to weights; a class without evidence does as others do."""
-        total = expected.sum(axis=1, keepdims=True)
-        known = total[:, 0] > 0
-        weights = np.divide(expected, total, out=before.copy(), where=total > 0)
+        known = expected.sum(axis=1) > 0
+        weights = np.where(known[:, None], to_shares(expected), before)
         if known.all():
             return weights
-        usable = self._usable()
-        n_levels = usable.sum(axis=1)
+        usable = self._usable(self._pooled(self._paths.n))
         depth = (self._paths.path >= 0).sum(axis=1)
         for c in np.flatnonzero(~known):
             alike = known & (depth == depth[c])
             guess = weights[alike].mean(axis=0) if alike.any() else np.ones(usable.shape[1])
             guess = guess * usable[c]
-            weights[c] = guess / guess.sum() if guess.sum() else usable[c] / max(n_levels[c], 1)
+            weights[c] = to_shares(guess if guess.any() else usable[c])
         return weights
 
-    def _usable(self) -> np.ndarray:
+    def _usable(self, sources: Sources) -> np.ndarray:
         """Say which levels of each class have any words."""
-        length = self._paths.pool(self._paths.n)[1][self._paths.path]
-        usable = (length > 0) & (self._paths.path >= 0)
+        usable = self._lengths(sources) > _NOTHING
         if self._uniform:
             usable = np.column_stack([usable, np.ones(len(usable), bool)])
         return usable
 
-    def _equal_weights(self) -> np.ndarray:
-        usable = self._usable().astype(float)
-        return usable / np.maximum(usable.sum(axis=1, keepdims=True), 1.0)
+    def _equal_weights(self, sources: Sources) -> np.ndarray:
+        return to_shares(self._usable(sources).astype(float))
+
+    def _lengths(self, sources: Sources) -> np.ndarray:
+        """Return how many words each level of each class has, 0 past the root."""
+        length = sources.length[self._paths.path]
+        if sources.apart:
+            length[:, 1:] -= length[:, :-1].copy()
+        length[self._paths.path < 0] = 0.0
+        return length
 
     def _coefficients(self, columns: Any = slice(None)) -> np.ndarray:
         """Return what each source's mass counts for in P(w | c)."""
-        paths, (_, length, _, apart) = self._paths, self._sources
-        path = paths.path[columns]
-        weights = self.level_weights_[columns][:, : paths.n_levels]
-        length = length[path]
-        if apart:
-            length[:, 1:] -= length[:, :-1].copy()
-        a = np.divide(weights, length, out=np.zeros_like(weights), where=length > 1e-9)
-        if apart:  # Σ_l a_l (m_l - m_{l-1})
+        weights = self.level_weights_[columns][:, : self._paths.n_levels]
+        length = self._lengths(self._sources)[columns]
+        a = np.divide(weights, length, out=np.zeros_like(weights), where=length > _NOTHING)
+        if self._sources.apart:  # Σ_l a_l (m_l - m_{l-1})
             a[:, :-1] -= a[:, 1:].copy()
         return a
 
@@ -243,19 +244,17 @@ class PathMixture(ClassMixture):
         paths, sources = self._paths, self._sources
         on_path = paths.path[column][paths.path[column] >= 0]
         mass = np.array([paths.of_source(s, sources.mass)[words] for s in on_path])
-        length = sources.length[on_path]
         if sources.apart:
             mass[1:] -= mass[:-1].copy()
-            length[1:] -= length[:-1].copy()
-        q = np.divide(mass, length[:, None], out=np.zeros_like(mass), where=length[:, None] > 1e-9)
+        length = self._lengths(sources)[column, : len(on_path), None]
+        q = np.divide(mass, length, out=np.zeros_like(mass), where=length > _NOTHING)
         joint = q * self.level_weights_[column, : len(on_path), None]
         names = [self._name(node) for node in paths.source_node[on_path].tolist()]
         if self._uniform:
             names.append("")
             even = np.full((1, len(words)), self.level_weights_[column, -1] / paths.n_words)
             joint = np.concatenate([joint, even])
-        total = joint.sum(axis=0)
-        return names, np.divide(joint, total, out=np.zeros_like(joint), where=total > 0).T
+        return names, to_shares(joint.T)
 
     def _name(self, node: int) -> str:
         if self._plain and node:
@@ -266,6 +265,12 @@ class PathMixture(ClassMixture):
         super()._validate()
         if self.levels not in ("apart", "pooled"):
             raise ValueError(f'levels={self.levels!r}: expected "apart" or "pooled".')
+
+
+def to_shares(counts: np.ndarray) -> np.ndarray:
+    """Scale along the last axis to sum to 1, where there is anything."""
+    total = counts.sum(axis=-1, keepdims=True)
+    return np.divide(counts, total, out=np.zeros(counts.shape), where=total > 0)
 
 
 def _sum_rows(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from leafwise.models._em import Expected, Fitted, Rows, Sharing, check_sharing, e_step, run_em
 from leafwise.models._heldout import HeldOut, Holdout
-from leafwise.models._path_mixture import PathMixture, Sources, check_positive
+from leafwise.models._path_mixture import PathMixture, Sources, check_positive, to_shares
 from leafwise.taxonomy import Taxonomy
 
 _MOST_STEPS = 10  # T: more than two to five are unnecessary, and overfit
@@ -108,7 +108,7 @@ class HierarchicalMixture(PathMixture):
         self, n: np.ndarray, evidence: HeldOut, most: int, judged: bool, fixed: np.ndarray | None
     ) -> Fitted[_State]:
         """Alternate T eq. 5-7 over counts `n`, with `fixed` weights where they are given."""
-        entry = np.arange(len(n))
+        entry, pooled = np.arange(len(n)), self._pooled(n)
 
         def reweigh(sources: Sources, by_row: np.ndarray | None, before: np.ndarray) -> _State:
             if fixed is not None:
@@ -129,7 +129,13 @@ class HierarchicalMixture(PathMixture):
             assert expected.by_item is not None
             moved = expected.by_item[:, : self._paths.n_levels]
             share = np.divide(moved, n[:, None], out=np.zeros_like(moved), where=n[:, None] > 0)
-            sources = Sources(*self._paths.pool(moved), share, False)  # T eq. 6
+            mass, length = self._paths.pool(moved)  # T eq. 6
+            # A node that no word was drawn from says what the documents below it say.
+            idle = (length <= 0) & (pooled.length > 0)
+            words = np.append(np.repeat(idle[:-1], np.diff(self._paths.source_indptr)), False)
+            mass = np.where(words, pooled.mass, mass)
+            share[idle[self._paths.path][self._paths.row]] = 1.0
+            sources = Sources(mass, np.where(idle, pooled.length, length), share, False)
             return reweigh(sources, expected.by_row, state.weights)
 
         def worth(state: _State) -> float:
@@ -139,7 +145,7 @@ class HierarchicalMixture(PathMixture):
         return run_em(
             expect,
             update,
-            reweigh(self._pooled(n), None, self._equal_weights()),
+            reweigh(pooled, None, self._equal_weights(pooled)),
             max_iter=most,
             beta=self.beta,
             variant=self.variant,
@@ -149,17 +155,17 @@ class HierarchicalMixture(PathMixture):
 
     def _given_weights(self) -> np.ndarray | None:
         if isinstance(self.weights, str):
-            return self._equal_weights() if self.weights == "uniform" else None
+            even = self._equal_weights(self._pooled(self._paths.n)._replace(apart=False))
+            return even if self.weights == "uniform" else None
         given = np.asarray(self.weights, dtype=float)
-        usable = self._usable()
+        usable = self._usable(self._pooled(self._paths.n)._replace(apart=False))
         if given.shape != usable.shape[1:]:
             raise ValueError(
                 f"weights has shape {given.shape}, expected {usable.shape[1]} numbers: one for "
                 "each level of the deepest path, the class's own first, the uniform one last."
             )
         weights = usable * given
-        total = weights.sum(axis=1, keepdims=True)
-        return np.divide(weights, total, out=self._equal_weights(), where=total > 0)
+        return to_shares(np.where(weights.any(axis=1, keepdims=True), weights, usable))
 
     def _p_w_given_node(self, node: int) -> np.ndarray:
         """Return the fitted P(w | v); of the documents at and below a node where it has none."""

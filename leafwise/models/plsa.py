@@ -14,7 +14,7 @@ from leafwise.models._base import NodeClassifier
 from leafwise.models._counts import document_weights, statistics
 from leafwise.models._em import Expected, Rows, Sharing, check_sharing, e_step, run_em
 from leafwise.models._heldout import Holdout
-from leafwise.models._path_mixture import check_positive
+from leafwise.models._path_mixture import check_positive, to_shares
 from leafwise.models.mixture import HierarchicalMixture
 from leafwise.models.naive_bayes import heldout_alpha
 from leafwise.taxonomy import Taxonomy
@@ -302,8 +302,8 @@ class PLSAClassifier(NodeClassifier):
         ) -> tuple[np.ndarray, np.ndarray]:
             assert expected.by_item is not None
             p_w = expected.by_item + alpha
-            total = expected.by_row.sum(axis=1, keepdims=True)
-            p_c = np.divide(expected.by_row, total, out=before[1].copy(), where=total > 0)
+            known = expected.by_row.any(axis=1, keepdims=True)
+            p_c = np.where(known, to_shares(expected.by_row), before[1])
             return p_w / p_w.sum(axis=0), p_c
 
         seed = 0 if self.random_state is None else int(self.random_state)
@@ -321,6 +321,9 @@ class PLSAClassifier(NodeClassifier):
         self.document_counts_ = documents
         self.p_w_given_class_ = np.full(counts.shape, 1 / counts.shape[1])
         self.p_w_given_class_[live] = fitted.parameters[0].T
+        # A word that no document had says nothing, rather than which classes are small.
+        self.p_w_given_class_[:, np.asarray(counts.sum(axis=0)).ravel() == 0] = 0.0
+        self.p_w_given_class_ = to_shares(self.p_w_given_class_)
         self._derive()
         return self
 
@@ -334,7 +337,7 @@ class PLSAClassifier(NodeClassifier):
         if not len(self._live):
             return np.zeros_like(log_joint)
         start = np.full(len(self._live), 1 / len(self._live))
-        p_c = fold_in(X, self._p_w, start, _to_shares, self.fold_steps)
+        p_c = fold_in(X, self._p_w, start, to_shares, self.fold_steps)
         log_joint[:, self._live] = np.log(np.maximum(p_c, _TINY))
         return log_joint
 
@@ -359,8 +362,3 @@ class PLSAClassifier(NodeClassifier):
         if not isinstance(self.steps, int | np.integer) or self.steps < 0:
             raise ValueError(f"steps={self.steps!r}: expected an integer of at least 0.")
         check_positive("fold_steps", self.fold_steps)
-
-
-def _to_shares(expected: np.ndarray) -> np.ndarray:
-    total = expected.sum(axis=1, keepdims=True)
-    return np.divide(expected, total, out=np.zeros_like(expected), where=total > 0)

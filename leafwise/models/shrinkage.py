@@ -9,7 +9,13 @@ from scipy import sparse
 
 from leafwise.models._em import Rows, Sharing, e_step, run_em
 from leafwise.models._heldout import HeldOut, Holdout
-from leafwise.models._path_mixture import ClassMixture, PathMixture, Sources, check_positive
+from leafwise.models._path_mixture import (
+    ClassMixture,
+    PathMixture,
+    Sources,
+    check_positive,
+    to_shares,
+)
 from leafwise.taxonomy import Taxonomy
 
 
@@ -71,8 +77,9 @@ class HierarchicalShrinkage(PathMixture):
         self.random_state = random_state
 
     def _fit_sources(self, evidence: HeldOut) -> tuple[Sources, np.ndarray]:
-        q = self._q(self._pooled(evidence.kept), evidence)
-        fitted = self._fit_weights(q, evidence.mass, self._equal_weights(), self.max_iter)
+        sources = self._pooled(evidence.kept)
+        q, start = self._q(sources, evidence), self._equal_weights(sources)
+        fitted = self._fit_weights(q, evidence.mass, start, self.max_iter)
         self.n_iter_ = max(1, fitted.n_steps)
         return self._pooled(self._paths.n), fitted.parameters
 
@@ -135,25 +142,23 @@ class GeneralShrinkage(ClassMixture):
     def _set_parameters(self) -> None:
         counts = sparse.csr_matrix(self.word_counts_, dtype=np.float64)
         counts.sum_duplicates()
+        counts.eliminate_zeros()
         evidence = self._held_out(counts)
         length = np.asarray(counts.sum(axis=1)).ravel()
         filled = np.flatnonzero(length > 0)  # the classes there is anything to mix of
         n_sources = len(filled) + 1
         words = np.flatnonzero(self._seen)
-        pairs = sparse.csr_matrix((np.arange(len(counts.data)), counts.indices, counts.indptr))
-        pairs.resize(counts.shape)
-        order = pairs[filled].data  # the filled rows are all that have pairs
-        rows = Rows(
+        rows = Rows(  # all pairs: the other classes have none
             np.concatenate([[0], np.cumsum(np.diff(counts.indptr)[filled])]),
-            np.searchsorted(words, counts.indices)[order],
-            evidence.mass[order],
+            np.searchsorted(words, counts.indices),
+            evidence.mass,
         )
         kept = sparse.csr_matrix((evidence.kept, counts.indices, counts.indptr), counts.shape)
         q = np.empty((len(words), n_sources))
         q[:, :-1] = self._smoothed(kept)[filled][:, words].T.toarray()
         q[:, :-1] += self._floor(kept)[filled]
         q[:, -1] = 1 / counts.shape[1]
-        own = self._left_out(counts, evidence)[order]
+        own = self._left_out(counts, evidence)
 
         def expect(weights: np.ndarray, sharing: Sharing) -> tuple[np.ndarray, float]:
             expected, bound = e_step(rows, q, weights, sharing, own=own)  # Z eq. 7
@@ -208,5 +213,5 @@ class GeneralShrinkage(ClassMixture):
 
 
 def _normalised(expected: np.ndarray, before: np.ndarray) -> np.ndarray:
-    total = expected.sum(axis=1, keepdims=True)
-    return np.divide(expected, total, out=before.copy(), where=total > 0)  # Z eq. 8
+    known = expected.any(axis=1, keepdims=True)
+    return np.where(known, to_shares(expected), before)  # Z eq. 8
