@@ -1,0 +1,415 @@
+"""Figures: what is drawn is looked at as matplotlib's objects, not as pixels."""
+
+import dataclasses
+import sys
+from itertools import combinations, pairwise
+
+import matplotlib
+import numpy as np
+import pytest
+
+import leafwise as lw
+from leafwise.datasets import NEWSGROUPS_15
+from leafwise.evaluation import LearningCurve, learning_curve
+from leafwise.exceptions import DependencyError
+from leafwise.plots import (
+    COLORS,
+    MARKERS,
+    CategorySizeDisplay,
+    LearningCurveDisplay,
+    LevelWeightsDisplay,
+    TreeWordsDisplay,
+)
+from leafwise.synthetic import make_corpus
+
+matplotlib.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def figures():
+    """Every figure of a test can be drawn, and is closed after it."""
+    yield
+    for number in plt.get_fignums():
+        plt.figure(number).draw_without_rendering()
+    plt.close("all")
+
+
+@pytest.fixture
+def curve():
+    """Two methods at two sizes that are not in order, three draws."""
+    values = np.array([[[0.7, 0.8, 0.9], [0.4, 0.5, 0.6]], [[0.6, 0.6, 0.6], [0.3, 0.3, 0.3]]])
+    nothing = np.zeros(values.shape)
+    scores = {"accuracy": values, "macro_f1": values / 2}
+    return LearningCurve(("NB", "HS"), (20, 7), scores, nothing, nothing, (60, 21), (40, 79))
+
+
+def tick_labels(ax):
+    return [label.get_text() for label in ax.get_xticklabels()]
+
+
+def legend_texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+# --- Learning curves
+
+
+def test_learning_curve(curve):
+    display = LearningCurveDisplay.from_curve(curve)
+    ax = display.ax_
+    assert display.figure_ is ax.figure
+    assert legend_texts(ax) == ["NB", "HS"]
+    assert ax.get_xscale() == "log"
+    assert tick_labels(ax) == ["7", "20"]
+    assert ax.get_xlabel() == "training documents per class"
+    assert ax.get_ylabel() == "accuracy"
+    nb, hs = ax.get_lines()
+    np.testing.assert_array_equal(nb.get_xdata(), [7, 20])
+    np.testing.assert_allclose(nb.get_ydata(), [0.5, 0.8])
+    np.testing.assert_allclose(hs.get_ydata(), [0.3, 0.6])
+    assert nb.get_color() != hs.get_color()
+    assert len(ax.collections) == 2
+
+
+def test_bands_are_a_standard_deviation_to_each_side(curve):
+    band = LearningCurveDisplay.from_curve(curve).ax_.collections[0]
+    heights = band.get_paths()[0].vertices[:, 1]
+    std = np.sqrt(2 / 3) / 10
+    assert heights.min() == pytest.approx(0.5 - std)
+    assert heights.max() == pytest.approx(0.8 + std)
+
+
+def test_one_draw_has_no_bands(curve):
+    values = {"accuracy": curve.scores["accuracy"][:, :, :1]}
+    nothing = np.zeros((2, 2, 1))
+    single = LearningCurve(curve.names, curve.sizes, values, nothing, nothing, (1, 1), (1, 1))
+    ax = LearningCurveDisplay.from_curve(single).ax_
+    assert len(ax.get_lines()) == 2
+    assert not ax.collections
+
+
+def test_another_metric(curve):
+    ax = curve.plot(metric="macro_f1").ax_
+    assert ax.get_ylabel() == "macro f1"
+    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), [0.25, 0.4])
+
+
+def test_published_figures_are_dashed_and_have_the_colour_of_their_method(curve):
+    published = {"NB": {67: 0.749, 7: 0.467}, "HM": {7: 0.585}}
+    ax = curve.plot(published=published).ax_
+    nb, hs, published_nb, published_hm = ax.get_lines()
+    assert legend_texts(ax) == ["NB", "HS", "NB (published)", "HM (published)"]
+    assert nb.get_linestyle() == "-"
+    assert published_nb.get_linestyle() == published_hm.get_linestyle() == "--"
+    np.testing.assert_array_equal(published_nb.get_xdata(), [7, 67])
+    np.testing.assert_array_equal(published_nb.get_ydata(), [0.467, 0.749])
+    assert published_nb.get_color() == nb.get_color()
+    assert [line.get_color() for line in (nb, hs, published_hm)] == list(COLORS[:3])
+    assert tick_labels(ax) == ["7", "20"]
+
+
+def test_axes_given_are_used(curve):
+    figure, (left, right) = plt.subplots(1, 2)
+    display = curve.plot(ax=right)
+    assert display.ax_ is right
+    assert display.figure_ is figure
+    assert not left.get_lines()
+    assert len(plt.get_fignums()) == 1
+
+
+def test_a_display_can_be_drawn_again(curve):
+    display = LearningCurveDisplay(curve)
+    assert not hasattr(display, "ax_")
+    first = display.plot().ax_
+    assert display.plot().ax_ is not first
+
+
+def test_names_are_not_formulas(curve):
+    names = ("$\\frac$", "HS")
+    ax = dataclasses.replace(curve, names=names).plot().ax_
+    assert legend_texts(ax) == list(names)
+    assert not any(text.get_parse_math() for text in ax.get_legend().get_texts())
+
+
+def test_many_methods_are_told_apart():
+    n = len(COLORS) + 3
+    nothing = np.zeros((n, 1, 1))
+    names = tuple(f"method {i}" for i in range(n))
+    curve = LearningCurve(names, (7,), {"accuracy": nothing}, nothing, nothing, (7,), (7,))
+    lines = curve.plot().ax_.get_lines()
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == n
+    assert np.gcd(len(COLORS), len(MARKERS)) == 1
+
+
+def test_an_unknown_metric(curve):
+    with pytest.raises(ValueError, match="No metric of this curve is 'x'"):
+        curve.plot(metric="x")
+
+
+def test_a_real_curve():
+    corpus = make_corpus(n_documents=200, n_words=100, random_state=0)
+    real = learning_curve({"NB": lw.NaiveBayes()}, corpus.X, corpus.y, [2, 5], 2)
+    line = real.plot().ax_.get_lines()[0]
+    np.testing.assert_array_equal(line.get_ydata(), real.mean()[0])
+
+
+# --- Weights of levels
+
+
+def test_level_weights():
+    weights = {40: [[0.2, 0.8], [0.4, 0.6]], 5: [[0.9, 0.1], [0.7, 0.3]]}
+    display = LevelWeightsDisplay.from_weights(weights)
+    ax = display.ax_
+    assert legend_texts(ax) == ["root", "level 1"]
+    assert tick_labels(ax) == ["5", "40"]
+    assert ax.get_xscale() == "log"
+    root, level = ax.containers
+    np.testing.assert_array_equal(root.lines[0].get_xdata(), [5, 40])
+    np.testing.assert_allclose(root.lines[0].get_ydata(), [0.8, 0.3])
+    np.testing.assert_allclose(level.lines[0].get_ydata(), [0.2, 0.7])
+    bars = root.lines[2][0].get_segments()
+    np.testing.assert_allclose([bar[:, 1] for bar in bars], [[0.7, 0.9], [0.2, 0.4]])
+
+
+def test_a_class_without_a_level_does_not_count_for_it():
+    weights = [[[0.5, 0.5], [1.0, np.nan]]]
+    ax = LevelWeightsDisplay([7], weights, ["all", "self"]).plot().ax_
+    assert legend_texts(ax) == ["all", "self"]
+    assert ax.containers[0].lines[0].get_ydata() == [0.75]
+    assert ax.containers[1].lines[0].get_ydata() == [0.5]
+
+
+def test_wrong_level_weights():
+    with pytest.raises(ValueError, match=r"weights is empty: expected \{size: array"):
+        LevelWeightsDisplay.from_weights({})
+    with pytest.raises(ValueError, match="There are 2 sizes and weights for 1 of them"):
+        LevelWeightsDisplay([5, 7], [[[1.0]]], ["root"])
+    message = r"The weights of size 5 have shape \(1, 2\), expected .* for each of the 3 levels"
+    with pytest.raises(ValueError, match=message):
+        LevelWeightsDisplay.from_weights({5: [[0.5, 0.5]]}, ["a", "b", "c"])
+    with pytest.raises(ValueError, match="a column with numbers for each of the 2 levels"):
+        LevelWeightsDisplay.from_weights({5: [[0.5, np.nan]]})
+
+
+# --- Sizes of categories
+
+
+def test_category_sizes():
+    f1 = {"HS": [0.2, 0.4], "HM": [0.3, 0.5]}
+    ax = CategorySizeDisplay([10, 20], f1).plot().ax_
+    assert tick_labels(ax) == ["≤ 10", "11–20"]
+    assert legend_texts(ax) == ["HS", "HM"]
+    hs, hm = ax.containers
+    assert [bar.get_height() for bar in hs] == [0.2, 0.4]
+    assert [bar.get_height() for bar in hm] == [0.3, 0.5]
+    sides = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in (*hs, *hm)]
+    sides.sort()
+    assert all(right <= left for (_, right), (left, _) in pairwise(sides))
+
+
+def test_categories_are_averaged_in_bins():
+    n_train = [1, 10, 11, 45, 51]
+    f1 = {"HS": [0.1, 0.3, 0.5, 0.7, 0.9]}
+    display = CategorySizeDisplay.from_categories(n_train, f1, [10, 20, 30, 50])
+    np.testing.assert_allclose(display.f1["HS"], [0.2, 0.5, np.nan, 0.7])
+    assert display.n_categories == [2, 1, 0, 1]
+    assert tick_labels(display.ax_) == [
+        "≤ 10\nn = 2",
+        "11–20\nn = 1",
+        "21–30\nn = 0",
+        "31–50\nn = 1",
+    ]
+
+
+def test_wrong_category_sizes():
+    with pytest.raises(ValueError, match=r"bins=\[20, 10\]: expected ascending numbers"):
+        CategorySizeDisplay([20, 10], {"HS": [0.1, 0.2]})
+    with pytest.raises(ValueError, match=r"'HS' has values of shape \(1,\), expected one for each"):
+        CategorySizeDisplay([10, 20], {"HS": [0.1]})
+    with pytest.raises(ValueError, match="f1 is empty: expected the values of at least one method"):
+        CategorySizeDisplay([10, 20], {})
+    with pytest.raises(ValueError, match="'HS' has 2 values, expected one for each of the 3 categ"):
+        CategorySizeDisplay.from_categories([1, 2, 3], {"HS": [0.1, 0.2]})
+
+
+# --- The tree with its words
+
+
+class Words:
+    """A model whose nodes have made-up words."""
+
+    vocabulary = (
+        "windows", "stephanopoulos", "mr", "christians", "file", "armenians", "government",
+        "drive", "a",
+    )  # fmt: skip
+
+    def __init__(self, taxonomy):
+        self.taxonomy_ = taxonomy
+        self.asked = []
+
+    def node_words(self, path, n=10, feature_names=None):
+        self.asked.append((path, n))
+        first = self.taxonomy_.index(path)
+        columns = [(first + k) % len(self.vocabulary) for k in range(n)]
+        names = range(len(self.vocabulary)) if feature_names is None else feature_names
+        return [(names[column], 1.0) for column in columns]
+
+
+NEWSGROUPS = lw.Taxonomy.from_paths(NEWSGROUPS_15)
+
+
+def check_nothing_overlaps(display):
+    """No box meets another, and every text stays in its own box and off the other lines."""
+    boxes = {i: box.get_window_extent() for i, box in display.boxes_.items()}
+    for a, b in combinations(boxes.values(), 2):
+        assert not a.overlaps(b)
+    room = display.ax_.get_window_extent()
+    for i, texts in display.texts_.items():
+        extents = [text.get_window_extent() for text in texts]
+        for extent in extents:
+            assert boxes[i].x0 < extent.x0 < extent.x1 < boxes[i].x1
+            assert boxes[i].y0 < extent.y0 < extent.y1 < boxes[i].y1
+        assert room.x0 <= boxes[i].x0 < boxes[i].x1 <= room.x1
+        assert room.y0 <= boxes[i].y0 < boxes[i].y1 <= room.y1
+        for a, b in combinations(extents, 2):
+            assert not a.overlaps(b)
+
+
+def texts_of(display, i):
+    return [text.get_text() for text in display.texts_[i]]
+
+
+def test_tree_of_newsgroups():
+    display = TreeWordsDisplay.from_model(Words(NEWSGROUPS), feature_names=Words.vocabulary)
+    assert set(display.boxes_) == set(range(21))
+    check_nothing_overlaps(display)
+    i = NEWSGROUPS.index("comp.graphics")
+    assert texts_of(display, i)[0] == "comp.graphics"
+    assert " ".join(texts_of(display, i)[1:]) == "mr, christians, file, armenians, government"
+    assert texts_of(display, 0)[0] == "/"
+    edges = [p for p in display.ax_.patches if p not in display.boxes_.values()]
+    assert len(edges) == 20
+
+
+def test_leaves_are_evenly_spaced_and_parents_amid_their_children():
+    display = TreeWordsDisplay(NEWSGROUPS, [["word"]] * 21).plot()
+    middle = {i: box.get_bbox().y0 + box.get_bbox().height / 2 for i, box in display.boxes_.items()}
+    steps = np.diff([middle[i] for i in NEWSGROUPS.leaves])
+    np.testing.assert_allclose(steps, steps[0])
+    for i in [0, *NEWSGROUPS.children(0)]:
+        children = NEWSGROUPS.children(i)
+        assert middle[i] == pytest.approx((middle[children[0]] + middle[children[-1]]) / 2)
+
+
+def test_levels_go_from_left_to_right_and_siblings_from_the_top_down():
+    display = TreeWordsDisplay.from_model(Words(NEWSGROUPS))
+    boxes = {i: box.get_window_extent() for i, box in display.boxes_.items()}
+    for i in range(1, 21):
+        assert boxes[NEWSGROUPS.parent[i]].x1 < boxes[i].x0
+    leaves = [boxes[i].y0 for i in NEWSGROUPS.leaves]
+    assert leaves == sorted(leaves, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_overlap_whatever_the_tree(seed):
+    rng = np.random.default_rng(seed)
+    parent = [-1] + [int(rng.integers(max(0, i - 6), i)) for i in range(1, 15)]
+    names = ["", *("name " * int(rng.integers(1, 12)) + str(i) for i in range(1, 15))]
+    tree = lw.Taxonomy(names, parent)
+    words = [["quixotically"] * int(rng.integers(0, 12)) for _ in range(15)]
+    check_nothing_overlaps(TreeWordsDisplay(tree, words).plot())
+
+
+def test_a_tall_parent_of_one_small_child_has_room():
+    tree = lw.Taxonomy.from_paths(["a/x", "b/y", "c"])
+    words = [["word"] * 60, *([["word"] * 40, []] * 2), []]
+    check_nothing_overlaps(TreeWordsDisplay(tree, words).plot())
+
+
+def test_a_tree_of_nothing_but_a_root():
+    display = TreeWordsDisplay(lw.Taxonomy([""], [-1]), [["a", "b"]]).plot()
+    assert texts_of(display, 0) == ["/", "a, b"]
+    check_nothing_overlaps(display)
+
+
+@pytest.mark.parametrize("size", [(14, 7), (3, 9)])
+def test_on_given_axes_the_texts_shrink(size):
+    figure, axes = plt.subplots(1, 2, figsize=size)
+    display = TreeWordsDisplay.from_model(
+        Words(NEWSGROUPS), feature_names=Words.vocabulary, ax=axes[1]
+    )
+    assert display.ax_ is axes[1]
+    assert display.figure_ is figure
+    boxes = [box.get_window_extent() for box in display.boxes_.values()]
+    for a, b in combinations(boxes, 2):
+        assert not a.overlaps(b)
+    for i, texts in display.texts_.items():
+        box = display.boxes_[i].get_window_extent()
+        assert all(text.get_window_extent().x1 <= box.x1 for text in texts)
+
+
+def test_a_large_tree_is_cut_and_says_so():
+    tree = lw.Taxonomy.from_paths(f"{a}/{b}/{c}" for a in "xyz" for b in "12" for c in "pqrs")
+    model = Words(tree)
+    display = TreeWordsDisplay.from_model(model, n_words=2, max_nodes=10)
+    assert len(display.boxes_) == 10
+    assert len(model.asked) == 10
+    assert {n for _, n in model.asked} == {2}
+    assert texts_of(display, tree.index("x/1"))[-1] == "... and 4 more"
+    check_nothing_overlaps(display)
+
+
+def test_words_that_are_numbers_and_names_that_look_like_formulas():
+    tree = lw.Taxonomy.from_paths(["$a$", "b"])
+    display = TreeWordsDisplay.from_model(Words(tree), n_words=3)
+    assert texts_of(display, 1) == ["$a$", "1, 2, 3"]
+    assert not display.texts_[1][0].get_parse_math()
+
+
+@pytest.mark.parametrize("labels", ["paths", "names", "numbers"])
+def test_a_real_model(labels):
+    corpus = make_corpus(n_documents=100, n_words=50, random_state=0)
+    y = corpus.y if labels == "numbers" else corpus.labels
+    model = lw.NaiveBayes(corpus.taxonomy if labels == "paths" else None).fit(corpus.X, y)
+    display = TreeWordsDisplay.from_model(model, n_words=4, feature_names=corpus.words)
+    assert len(display.boxes_) == len(model.taxonomy_)
+    check_nothing_overlaps(display)
+    i = int(model.nodes_[-1])
+    expected = [word for word, _ in model.node_words(model.classes_[-1], 4, corpus.words)]
+    assert texts_of(display, i) == [model.taxonomy_.names[i], ", ".join(expected)]
+    assert len(expected) == 4
+
+
+def test_branches_have_colours_of_their_own():
+    display = TreeWordsDisplay(NEWSGROUPS, [[]] * 21).plot()
+    colors = {i: box.get_facecolor() for i, box in display.boxes_.items()}
+    top = NEWSGROUPS.children(0)
+    assert len({colors[i] for i in top}) == len(top)
+    for i in top:
+        assert {colors[j] for j in NEWSGROUPS.descendants(i)} == {colors[i]}
+
+
+def test_wrong_trees():
+    with pytest.raises(TypeError, match="WordCounter has no node_words, so there are no words"):
+        TreeWordsDisplay.from_model(lw.WordCounter())
+    with pytest.raises(ValueError, match="There are words for 2 nodes, but the tree has 21"):
+        TreeWordsDisplay(NEWSGROUPS, [[], []])
+    with pytest.raises(ValueError, match="max_nodes=0: expected a number of nodes of at least 1"):
+        TreeWordsDisplay(NEWSGROUPS, [[]] * 21, max_nodes=0)
+
+
+# --- matplotlib itself
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch, curve):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    displays = [
+        LearningCurveDisplay(curve),
+        LevelWeightsDisplay([5], [[[1.0]]], ["root"]),
+        CategorySizeDisplay([10], {"HS": [0.1]}),
+        TreeWordsDisplay(NEWSGROUPS, [[]] * 21),
+    ]
+    for display in displays:
+        with pytest.raises(DependencyError, match=r'pip install "leafwise\[plot\]"'):
+            display.plot()
