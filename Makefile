@@ -35,6 +35,7 @@ lint: install
 bench: install
 	$(BIN)/python benchmarks/counts.py --data $(DATA)
 	$(BIN)/python benchmarks/naive_bayes.py --data $(DATA)
+	$(BIN)/python benchmarks/generative.py --data $(DATA)
 
 docs: install
 	$(BIN)/leafwise demo --picture docs/demo.svg

@@ -229,7 +229,7 @@ def test_words_move_to_the_level_they_belong_to():
 def test_explanations_without_names_and_of_a_given_node():
     X, y = corpus()
     model = lw.HierarchicalMixture(TREE).fit(X, y)
-    said = model.explain(X[:1], path="b/z")
+    said = model.explain(X[:1], node="b/z")
     assert said.path == "b/z"
     assert {word for word, _ in said.words} == {str(w) for w in np.flatnonzero(X[0])}
     column = list(model.classes_).index("b/z")

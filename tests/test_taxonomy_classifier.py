@@ -289,3 +289,12 @@ def test_newsgroups_without_labels(data_dir):
     news = load_20newsgroups(data=data_dir).subset(np.arange(0, 14997, 4))
     model = lw.TaxonomyClassifier(news.taxonomy).fit(news.texts)
     assert np.mean(model.transduction_ == np.array(news.labels)) > 0.6
+
+
+def test_node_words(pets, pet_texts, pet_labels):
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts, pet_labels)
+    words = model.node_words(str(model.classes_[0]), 3)
+    counted = set(model.counter_.vocabulary_)
+    assert 0 < len(words) <= 3
+    assert {word for word, _ in words} <= counted
+    assert [w for _, w in words] == sorted((w for _, w in words), reverse=True)

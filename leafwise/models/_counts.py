@@ -178,21 +178,21 @@ class CountClassifier(NodeClassifier):
         return None
 
     def explain(
-        self, x: Any, path: Any = None, feature_names: Sequence[str] | None = None
+        self, x: Any, node: Any = None, feature_names: Sequence[str] | None = None
     ) -> Explanation:
         """Say which words of one document speak for a node, and which against it.
 
         Parameters
         ----------
         x : the word counts of one document: a row of a matrix
-        path : the node; the most probable one by default
+        node : any label among the classes, by default the one predicted
         feature_names : the word of each column; without them, words are shown by number
         """
         X = self._counts(x)
         if X.shape[0] != 1:
             raise ValueError(f"explain takes one document, got {X.shape[0]}.")
         proba = self.predict_proba(X)[0]
-        column = int(proba.argmax()) if path is None else self._column(path)
+        column = int(proba.argmax()) if node is None else self._column(node)
         used = X.data > 0
         words = X.indices[used]
         names = _names(words, feature_names, X.shape[1])

@@ -20,6 +20,7 @@ from leafwise.keywords import keyword_scores, keyword_weights
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models._base import NodeClassifier
 from leafwise.models._counts import statistics
+from leafwise.models._em import Sharing, run_em
 from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.taxonomy import Taxonomy
 from leafwise.text import WordCounter
@@ -143,6 +144,14 @@ class TaxonomyClassifier(NodeClassifier):
             forms=self.counter_.words_of(text),
         )
 
+    def node_words(self, path: Any, n: int = 10) -> list[tuple[str, float]]:
+        """List what a node says that its parent does not: word stems, weightiest first.
+
+        See `NaiveBayes.node_words`; the words are those that the counter counts.
+        """
+        check_is_fitted(self, "model_")
+        return self.model_.node_words(path, n, list(self.counter_.vocabulary_))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
@@ -201,22 +210,31 @@ class TaxonomyClassifier(NodeClassifier):
         X = _shortened(X)
         labels, n_labelled = statistics(X, membership)
         mu = min(self.mu, X.sum() / len(self.nodes_))  # a small corpus is not to drown in it
-        self.model_ = NaiveBayes(smoothing="dirichlet", mu=mu, class_prior="uniform")
         has_evidence = (n_labelled > 0) | (self._keyword_weights[used].getnnz(axis=0) > 0)
-        for round_ in range(self.rounds if pool else 1):
+
+        def sort(model: NaiveBayes | None, _: Sharing) -> tuple[Any, float]:
+            """Expect words and documents of each node: by keywords, until there is a model."""
             sorted_, n_sorted = sparse.csr_matrix(labels.shape), np.zeros(len(n_labelled))
-            for start, scores in self._blocks(X, first=round_ == 0) if pool else ():
+            for start, scores in self._blocks(X, first=model is None) if pool else ():
                 rows = slice(start, start + len(scores))
                 p = softmax(scores, axis=1)
                 p[p < _NEGLIGIBLE] = 0.0
                 p[labelled[rows]] = 0.0
                 p[:, ~has_evidence] = 0.0
-                if round_ == 0:
+                if model is None:
                     p[~scores.any(axis=1)] = 0.0  # a document without a keyword: no guess yet
                 counts, n_documents = statistics(X[rows], sparse.csr_matrix(p))
                 sorted_, n_sorted = sorted_ + counts, n_sorted + n_documents
+            return (sorted_, n_sorted), 0.0
+
+        def learn(expected: Any, _: NaiveBayes | None) -> NaiveBayes:
+            sorted_, n_sorted = expected
+            model = NaiveBayes(smoothing="dirichlet", mu=mu, class_prior="uniform")
             counts = _blend(labels, sorted_, self.label_weight)
-            self.model_._set_statistics(self._classes, counts, n_labelled + n_sorted)
+            self.model_ = model._set_statistics(self._classes, counts, n_labelled + n_sorted)
+            return self.model_
+
+        run_em(sort, learn, None, max_iter=self.rounds if pool else 1)
 
     def _fit_parts(self, X: sparse.csr_matrix, membership: sparse.csr_matrix) -> str:
         """Fit, deciding whether unlabelled documents help, and how far to believe the result.
