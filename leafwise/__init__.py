@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, Any
 from leafwise._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from leafwise.models.agglomeration import agglomerate as agglomerate
     from leafwise.models.mixture import HierarchicalMixture as HierarchicalMixture
     from leafwise.models.naive_bayes import NaiveBayes as NaiveBayes
+    from leafwise.models.pachinko import PachinkoMachine as PachinkoMachine
     from leafwise.models.plsa import HPLC as HPLC
     from leafwise.models.plsa import PLC as PLC
     from leafwise.models.plsa import PLSAClassifier as PLSAClassifier
     from leafwise.models.shrinkage import GeneralShrinkage as GeneralShrinkage
     from leafwise.models.shrinkage import HierarchicalShrinkage as HierarchicalShrinkage
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier as TaxonomyClassifier
+    from leafwise.multilabel import MultiLabelClassifier as MultiLabelClassifier
     from leafwise.persistence import load as load
+    from leafwise.selection import InformationGain as InformationGain
     from leafwise.taxonomy import Taxonomy as Taxonomy
     from leafwise.text import WordCounter as WordCounter
 
@@ -24,12 +28,16 @@ _HOME = {
     "HPLC": "leafwise.models.plsa",
     "HierarchicalMixture": "leafwise.models.mixture",
     "HierarchicalShrinkage": "leafwise.models.shrinkage",
+    "InformationGain": "leafwise.selection",
+    "MultiLabelClassifier": "leafwise.multilabel",
     "NaiveBayes": "leafwise.models.naive_bayes",
     "PLC": "leafwise.models.plsa",
     "PLSAClassifier": "leafwise.models.plsa",
+    "PachinkoMachine": "leafwise.models.pachinko",
     "Taxonomy": "leafwise.taxonomy",
     "TaxonomyClassifier": "leafwise.models.taxonomy_classifier",
     "WordCounter": "leafwise.text",
+    "agglomerate": "leafwise.models.agglomeration",
     "load": "leafwise.persistence",
 }
 

@@ -342,7 +342,7 @@ def learning_curve(
     splits = _splits(sizes, n_draws, random_state)
     for split in splits.values():
         next(split.split(X, y))  # every size is checked before the first fit
-    X = X.tocsr() if hasattr(X, "tocsr") else X
+    X = X.tocsr() if hasattr(X, "tocsr") else X  # once, rather than at each split
     names = tuple(map(str, estimators))
     shape = (len(names), len(splits), n_draws)
     scores = {name: np.empty(shape) for name in metrics}
@@ -352,9 +352,11 @@ def learning_curve(
     for k, (size, split) in enumerate(splits.items()):
         for draw, (train, test) in enumerate(split.split(X, y)):
             X_train, y_train = (
-                (X, few_labels(y, train)) if pool else (_take(X, train), _labels_of(labels, train))
+                (X, few_labels(y, train))
+                if pool
+                else (take_rows(X, train), _labels_of(labels, train))
             )
-            X_test, y_test = _take(X, test), _labels_of(labels, test)
+            X_test, y_test = take_rows(X, test), _labels_of(labels, test)
             for i, estimator in enumerate(estimators.values()):
                 model, at = clone(estimator), (i, k, draw)
                 started = perf_counter()
@@ -476,7 +478,10 @@ def _labels_of(labels: Occurrences, documents: np.ndarray) -> np.ndarray:
     return labels.labels[np.searchsorted(labels.documents, documents)]
 
 
-def _take(X: Any, rows: np.ndarray) -> Any:
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Return some documents of a matrix, a data frame or a list."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if hasattr(X, "tocsr"):
+        return X.tocsr()[rows]
     return X[rows] if hasattr(X, "shape") else [X[i] for i in rows.tolist()]

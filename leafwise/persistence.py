@@ -32,9 +32,11 @@ _CLASSES = (
     "HPLC",
     "HierarchicalMixture",
     "HierarchicalShrinkage",
+    "MultiLabelClassifier",
     "NaiveBayes",
     "PLC",
     "PLSAClassifier",
+    "PachinkoMachine",
     "TaxonomyClassifier",
     "WordCounter",
 )
@@ -150,7 +152,7 @@ def _pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         }
     raise ModelFileError(
         f"{value!r} cannot be saved: a model file holds data, no code. Use a named setting, such "
-        'as stemmer="porter", in place of a function or an object.'
+        'as stemmer="porter", in place of a function or an object, and estimators of leafwise.'
     )
 
 

@@ -25,6 +25,8 @@ COUNT_MODELS = [
     lw.PLC(),
     lw.HPLC(),
     lw.HPLC(prediction="direct", weights="heldout"),
+    lw.PachinkoMachine(),
+    lw.PachinkoMachine(greedy=False, n_words=40),
 ]
 
 

@@ -37,7 +37,12 @@ LAYERS = [
     {"cli", "__main__"},
 ]
 # `model.save(...)` is a convenience that reaches up, when it is called.
-ALLOWED = {("models", "persistence"), ("text", "persistence"), ("persistence", "leafwise")}
+ALLOWED = {
+    ("models", "persistence"),
+    ("multilabel", "persistence"),
+    ("text", "persistence"),
+    ("persistence", "leafwise"),
+}
 
 
 def room(module: str) -> str:
