@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 # The folder of the corpora for bench and docs.
 DATA ?= $(or $(LEAFWISE_DATA),../shared/data)
+# The tables and figures of the papers, for docs.
+EXPERIMENTS := toutanova-table-3 toutanova-table-4 toutanova-figure-2 \
+  zhu-table-2 zhu-table-3 zhu-figure-3 gaussier-figure-5
 
 .PHONY: help install demo test lint bench docs clean
 
@@ -41,6 +44,10 @@ docs: install
 	$(BIN)/leafwise demo --picture docs/demo.svg
 	$(BIN)/python benchmarks/accuracy.py --data $(DATA) --out docs/accuracy.md
 	$(BIN)/python benchmarks/performance.py docs/performance.md --data $(DATA)
+	$(BIN)/python benchmarks/pictures.py docs --data $(DATA)
+	for name in $(EXPERIMENTS); do \
+	  $(BIN)/leafwise reproduce $$name --data $(DATA) --out docs/reproduction || exit 1; \
+	done
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -52,7 +52,7 @@ def newsgroups(data: str | None, repeat: int) -> None:
     news = load_20newsgroups(groups=20, data=data)
     X = lw.WordCounter(stop_words="english", min_count=3).fit_transform(news.texts)
     y = np.array(news.labels)
-    print(f"## 20 Newsgroups: {X.shape[0]:,} documents, {X.shape[1]:,} words, 20 classes\n")
+    print(f"### 20 Newsgroups: {X.shape[0]:,} documents, {X.shape[1]:,} words, 20 classes\n")
     print("| model | fit, ms | × MultinomialNB | predict, ms | × MultinomialNB |")
     print("|---|---|---|---|---|")
     models = family(news.taxonomy)
@@ -78,7 +78,7 @@ def newsgroups(data: str | None, repeat: int) -> None:
 
 
 def grow(title: str, first: str, cases: list, repeat: int, general: bool = True) -> None:
-    print(f"## {title}\n")
+    print(f"### {title}\n")
     names = ["MultinomialNB", "HierarchicalShrinkage", "HierarchicalMixture"]
     names += ["GeneralShrinkage"] * general
     print(

@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 
 import counts
+import generative
 import naive_bayes
 import sklearn
+
+import leafwise
 
 PAGE = """\
 # Performance
@@ -33,7 +36,16 @@ A first call in a fresh environment compiles for some seconds; the result is kep
 `NaiveBayes` as a share of `MultinomialNB`'s time on the same matrix: below 1 is faster. The last
 column is the largest difference of the log joint, relative to its size.
 
-{naive_bayes}"""
+{naive_bayes}
+## The generative family
+
+Beside `MultinomialNB` on the same matrix. `PLC`, `HPLC` and `PLSAClassifier` fit a mixture to each
+document that they classify, by {steps} steps of EM. Time and memory of the others grow with the
+number of distinct (node, word) pairs; `MultinomialNB` makes a dense table of documents × classes,
+which is why it falls behind where classes are many. `GeneralShrinkage` has a weight for each
+pair of classes.
+
+{generative}"""
 
 
 def printed(main) -> str:
@@ -52,6 +64,8 @@ if __name__ == "__main__":
         sklearn=sklearn.__version__,
         counts=printed(counts.main),
         naive_bayes=printed(naive_bayes.main),
+        generative=printed(generative.main),
+        steps=leafwise.PLC().fold_steps,
     )
     print(text)
     page.write_text(text, encoding="utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from leafwise._version import __version__
 from leafwise.atomic import check_writable
@@ -50,6 +50,16 @@ class _Group(TyperGroup):
         except BrokenPipeError:  # whoever read our output has had enough
             _silence(sys.stdout)
             raise typer.Exit(OK) from None
+
+
+class _Reproduce(TyperCommand):
+    """Lists the experiments below the options."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        from leafwise.papers import EXPERIMENTS
+
+        with formatter.section("Experiments"):
+            formatter.write_dl([(name, one.summary) for name, one in EXPERIMENTS.items()])
 
 
 app = typer.Typer(
@@ -272,6 +282,52 @@ def evaluate(
         typer.echo(f"{name.replace('_', ' '):{width}}  {shown}")
 
 
+@app.command(cls=_Reproduce)
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One of those listed below.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where the results go; made if need be.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", metavar="DIR", envvar="LEAFWISE_DATA", help="The folder of the corpora."
+        ),
+    ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option("--draws", min=1, help="How often training documents are drawn: 10."),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option("--sizes", help="Documents per class, such as 7,20,67; else the paper's."),
+    ] = None,
+) -> None:
+    """Measure a table or figure of the papers again, beside what was published.
+
+    Writes NAME.json, NAME.md and, for what is a figure in the paper, NAME.png.
+
+    Example: leafwise reproduce toutanova-table-3 --data corpora --out results --draws 3
+    """
+    from leafwise import papers
+
+    try:
+        experiment = papers.find(name)
+    except ValueError as error:
+        _usage(str(error))
+    wanted = _sizes(sizes)
+    if wanted is not None and not experiment.sized:
+        _usage(f"{name} is measured once, on all training documents: it has no --sizes.")
+    if draws is not None and not experiment.drawn:
+        _say(f"{name} has one split into training and test documents: --draws changes nothing.")
+    _check_corpora(data, experiment.files)
+    papers.check_folder(out, name)  # now, rather than after the work
+    with _steps() as on_progress:
+        result = experiment.run(data, 10 if draws is None else draws, wanted, on_progress)
+    paths = result.write(out)
+    _say(f"Wrote {', '.join(path.name for path in paths)} to {out}.")
+
+
 @taxonomy_app.command("show")
 def taxonomy_show(
     tree: Annotated[Path, typer.Argument(metavar="TREE")],
@@ -358,6 +414,27 @@ def _open_corpus(
 
 def _listing(skip_bad: bool, bad_rows: Path | None) -> Path | None:
     return (bad_rows or Path("bad-rows.csv")) if skip_bad else None
+
+
+def _check_corpora(data: Path | None, files: tuple[str, ...]) -> None:
+    if data is None:
+        _usage("Name the folder of the corpora: --data DIR, or LEAFWISE_DATA in the environment.")
+    for file in files:
+        if not (data / file).is_file():
+            raise LeafwiseError(f"{file} is not in {data}. --data names the folder that has it.")
+
+
+def _sizes(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    sizes = [int(part) for part in parts if part.isascii() and part.isdigit()]
+    if len(sizes) < len(parts) or len(set(sizes)) < len(sizes) or 0 in sizes:
+        _usage(
+            f"--sizes {text}: expected whole numbers from 1 on, each once, with commas between "
+            "them, such as 7,20,67."
+        )
+    return sizes
 
 
 def _check_language(language: str) -> None:
@@ -538,6 +615,32 @@ def _progress(what: str, corpus: Corpus) -> Iterator[None]:
             yield
         finally:
             corpus.on_progress = None
+
+
+@contextmanager
+def _steps() -> Iterator[Callable[[str, int, int], None]]:
+    """Show how far an experiment has come: a bar on a terminal, else a line for each new step."""
+    if not sys.stderr.isatty():
+        said = ""
+
+        def say(what: str, done: int, total: int) -> None:
+            nonlocal said
+            if what != said:
+                _say(f"{what} ...")
+            said = what
+
+        yield say
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield show
 
 
 def main(arguments: list[str] | None = None) -> None:

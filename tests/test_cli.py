@@ -30,6 +30,8 @@ import typer.main
 import leafwise
 from leafwise import metrics
 from leafwise.cli import _run, app, main
+from leafwise.datasets import NEWSGROUPS_15
+from leafwise.papers import EXPERIMENTS
 from leafwise.taxonomy import Taxonomy
 
 ROOT = Path(__file__).parent.parent
@@ -1018,3 +1020,151 @@ def test_a_seed_is_not_negative(call, folder):
     done = call("evaluate", "-t", "tree.yaml", "docs.csv", "--seed", "-3")
     assert done.code == 2
     assert "--seed" in done.err
+
+
+# ---- reproduce ----------------------------------------------------------------------------------
+
+REPRODUCE = ("reproduce", "zhu-table-2", "--data", "corpora", "--out", "results", "--draws", 2)
+RESULTS = ["zhu-table-2.json", "zhu-table-2.md", "zhu-table-2.png"]
+
+
+@pytest.fixture
+def corpora(tmp_path, monkeypatch):
+    """A folder with ten messages of each newsgroup, in the form of the real file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LEAFWISE_DATA", raising=False)
+    groups = [path.split("/")[1] for path in NEWSGROUPS_15 if "/" in path] * 10
+    texts = [f"Subject: {group}\n\nPosting {i % 7} about {group}" for i, group in enumerate(groups)]
+    Path("corpora").mkdir()
+    rows = {"id": list(map(str, range(len(groups)))), "text": texts, "label": groups}
+    pq.write_table(pa.table(rows), "corpora/20news_19997.parquet")
+    return tmp_path
+
+
+def test_reproduce(call, corpora, monkeypatch):
+    done = call(*REPRODUCE, "--sizes", "5, 3")
+    assert (done.code, done.out) == (0, b"")
+    assert done.err == (
+        "Reading newsgroups ...\n"
+        "5 documents per class ...\n"
+        "3 documents per class ...\n"
+        "Wrote zhu-table-2.json, zhu-table-2.md, zhu-table-2.png to results.\n"
+    )
+    assert sorted(os.listdir("results")) == RESULTS
+    rows = json.loads(Path("results/zhu-table-2.json").read_text(encoding="utf-8"))["rows"]
+    assert [row["setting"] for row in rows[:2]] == ["5", "3"]
+    assert {row["draws"] for row in rows} == {2}
+    assert [row["paper"] for row in rows[:2]] == [0.310, None]
+    assert "| NB, paper | 0.310 |" in Path("results/zhu-table-2.md").read_text(encoding="utf-8")
+    assert Path("results/zhu-table-2.png").stat().st_size > 10_000
+    assert str(corpora) not in Path("results/zhu-table-2.md").read_text(encoding="utf-8")
+
+    before = Path("results/zhu-table-2.json").read_bytes()
+    monkeypatch.setenv("LEAFWISE_DATA", "corpora")
+    again = ("zhu-table-2", "--out", "results", "--draws", 2, "--sizes", "5,3")
+    assert call("reproduce", *again).code == 0
+    assert Path("results/zhu-table-2.json").read_bytes() == before
+
+
+def test_reproduce_on_a_terminal(call, corpora, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    done = call(*REPRODUCE, "--sizes", "3")
+    assert done.code == 0
+    assert "3 documents per class \x1b" in done.err  # with a bar after it
+    assert "Reading newsgroups ..." not in done.err  # in place of lines
+    assert done.err.endswith("to results.\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["reproduce", "zhu-tabel-2", "--out", "x"], 'Did you mean "zhu-table-2"? There are touta'),
+        (["reproduce", "nothing", "--out", "x"], "zhu-table-3, zhu-figure-3, gaussier-figure-5."),
+        (["reproduce", "zhu-table-2"], "Missing option '--out'"),
+        (["reproduce", "zhu-table-2", "--out", "x"], "--data DIR, or LEAFWISE_DATA in the envir"),
+        ([*REPRODUCE, "--draws", "0"], "Invalid value for '--draws'"),
+        ([*REPRODUCE, "--sizes", "7,some"], "--sizes 7,some: expected whole numbers from 1 on"),
+        ([*REPRODUCE, "--sizes", "7,-3"], "--sizes 7,-3: expected whole numbers from 1 on"),
+        ([*REPRODUCE, "--sizes", "0,7"], "--sizes 0,7: expected whole numbers from 1 on"),
+        ([*REPRODUCE, "--sizes", "7,7"], "--sizes 7,7: expected whole numbers from 1 on, each on"),
+        ([*REPRODUCE, "--sizes", ""], "--sizes : expected whole numbers from 1 on"),
+        (["reproduce", "toutanova-table-4", "--out", "x", "--sizes", "7"], "it has no --sizes"),
+    ],
+)
+def test_reproduce_with_wrong_usage(call, corpora, options, message):
+    with nothing_changes(corpora):
+        done = call(*options)
+    assert (done.code, done.out) == (2, b"")
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["zhu-table-2", "--data", "gone"], "20news_19997.parquet is not in gone. --data names"),
+        (["toutanova-table-4", "--data", "corpora"], "reuters21578.parquet is not in corpora."),
+        (
+            ["zhu-table-2", "--data", "corpora", "--sizes", "3,10"],
+            "has 10 documents, expected at least 11: 10 to draw and 1 to test on",
+        ),
+    ],
+)
+def test_reproduce_what_the_corpora_do_not_have(call, corpora, options, message):
+    with nothing_changes(corpora):
+        done = call("reproduce", *options, "--out", "results")
+    assert (done.code, done.out) == (1, b"")
+    assert done.err.splitlines()[-1].startswith("Error: ")
+    assert message in done.err
+
+
+def test_reproduce_where_nothing_can_be_written(call, corpora):
+    Path("file").write_text("")
+    Path("closed").mkdir()
+    Path("closed").chmod(0o555)
+    Path("half").mkdir()
+    Path("half/zhu-table-2.md").mkdir()
+    outs = {
+        "file": "Cannot write to file: it is a file. Name a folder.",
+        "closed": "Cannot write closed/zhu-table-2.json: its folder is read-only.",
+        "closed/new": "Cannot write closed/new: its folder is read-only.",
+        "gone/new": "Cannot write gone/new: there is no folder",
+        "half": "Cannot write half/zhu-table-2.md: it is a folder.",
+    }
+    for out, message in outs.items():
+        with nothing_changes(corpora):
+            done = call(*REPRODUCE, "--out", out)
+        assert (done.code, done.out) == (3, b"")
+        assert done.err.startswith(f"Error: {message}")  # before any work is done
+    Path("closed").chmod(0o755)
+
+
+@pytest.mark.filterwarnings("default")  # they are for the user here
+def test_reproduce_without_matplotlib(call, corpora, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    done = call(*REPRODUCE, "--sizes", "3")
+    assert done.code == 0
+    assert done.err.endswith(
+        "Warning: zhu-table-2.png is left out: it needs matplotlib. pip install 'leafwise[plot]'\n"
+        "Wrote zhu-table-2.json, zhu-table-2.md to results.\n"
+    )
+    assert sorted(os.listdir("results")) == RESULTS[:2]
+
+
+def test_reproduce_lists_the_experiments():
+    code = (
+        "import sys\n"
+        "from leafwise.cli import main\n"
+        "try:\n"
+        "    main(['reproduce', '--help'])\n"
+        "except SystemExit:\n"
+        "    print('loaded:', *sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT
+    )
+    page, loaded = done.stdout.split("loaded: ")
+    for name, experiment in EXPERIMENTS.items():
+        assert re.search(rf"^  {name} +{re.escape(experiment.summary)}$", page, re.MULTILINE)
+        assert f"`{name}`" in PAGE.read_text(encoding="utf-8")
+    assert not {"numpy", "sklearn", "leafwise.papers.zhu"} & set(loaded.split())
