@@ -126,6 +126,18 @@ def test_weights_and_distributions_are_normalised_and_blocks_add_up(model):
     np.testing.assert_allclose(pieces.predict_log_proba(X), model.predict_log_proba(X), atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "kind", [lw.HierarchicalShrinkage, lw.GeneralShrinkage, lw.HierarchicalMixture]
+)
+def test_fitting_sees_counts_alone(kind):
+    X, y = small_corpus(n=40)
+    documents = kind(TREE, class_prior="uniform").fit(X, y)
+    classes = np.unique(y)
+    sums = np.array([X[y == c].sum(axis=0) for c in classes])  # one long document per class
+    summed = kind(TREE, class_prior="uniform").fit(sums, classes)
+    np.testing.assert_allclose(summed.predict_log_proba(X), documents.predict_log_proba(X))
+
+
 def test_fractions_hold_out_by_the_words_of_a_document():
     X, y = small_corpus(n=2000)
     held = _uniform_of_rows(sparse.csr_matrix(X), 0)

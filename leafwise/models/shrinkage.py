@@ -92,7 +92,8 @@ class GeneralShrinkage(ClassMixture):
     """Every class a mixture of all classes, whatever the tree says (Z 3.3, eq. 6-8).
 
     P(w | c) = Σ_k λ_ck P(w | k) over all classes k and a uniform distribution. The |C|² weights
-    are fitted by EM to held-out evidence.
+    are fitted by EM to held-out evidence. That takes a table of words × classes, and time by the
+    number of classes for each distinct (class, word) pair: it is for some hundreds of classes.
 
     Parameters
     ----------
