@@ -42,6 +42,7 @@ def family(tree: lw.Taxonomy) -> dict:
         "GeneralShrinkage": lw.GeneralShrinkage(tree, **leaves),
         "HierarchicalMixture": lw.HierarchicalMixture(tree, **leaves),
         "HierarchicalMixture, auto": lw.HierarchicalMixture(tree, steps="auto", **leaves),
+        "HierarchicalDirichlet": lw.HierarchicalDirichlet(tree, **leaves),
         "PLC": lw.PLC(tree, **leaves),
         "HPLC": lw.HPLC(tree, **leaves),
         "PLSAClassifier": lw.PLSAClassifier(tree, **leaves),

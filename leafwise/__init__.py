@@ -7,6 +7,7 @@ from leafwise._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from leafwise.models.agglomeration import agglomerate as agglomerate
+    from leafwise.models.dirichlet import HierarchicalDirichlet as HierarchicalDirichlet
     from leafwise.models.mixture import HierarchicalMixture as HierarchicalMixture
     from leafwise.models.naive_bayes import NaiveBayes as NaiveBayes
     from leafwise.models.pachinko import PachinkoMachine as PachinkoMachine
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _HOME = {
     "GeneralShrinkage": "leafwise.models.shrinkage",
     "HPLC": "leafwise.models.plsa",
+    "HierarchicalDirichlet": "leafwise.models.dirichlet",
     "HierarchicalMixture": "leafwise.models.mixture",
     "HierarchicalShrinkage": "leafwise.models.shrinkage",
     "InformationGain": "leafwise.selection",

@@ -21,6 +21,8 @@ COUNT_MODELS = [
     lw.HierarchicalMixture(),
     lw.HierarchicalMixture(steps="auto", holdout="document", beta=0.8),
     lw.HierarchicalMixture(steps=2, holdout=0.5, weights="uniform", variant="cem"),
+    lw.HierarchicalDirichlet(),
+    lw.HierarchicalDirichlet(sigma=20.0, class_prior="uniform"),
     lw.PLSAClassifier(),
     lw.PLC(),
     lw.HPLC(),

@@ -340,12 +340,12 @@ def test_alpha_is_checked():
 
 
 def test_large_models_are_scored_in_blocks(monkeypatch):
-    from leafwise.models import _path_mixture
+    from leafwise.models import _counts
 
     X, y = small_corpus(n=40)
     whole = [kind(TREE).fit(X, y) for kind in (lw.HierarchicalMixture, lw.GeneralShrinkage)]
-    monkeypatch.setattr(_path_mixture, "_TABLE", 0)
-    monkeypatch.setattr(_path_mixture, "_BLOCK", 16)
+    monkeypatch.setattr(_counts, "_TABLE", 0)
+    monkeypatch.setattr(_counts, "_BLOCK", 16)
     for model in whole:
         blocks = type(model)(TREE).fit(X, y)
         assert blocks._weights is None

@@ -20,6 +20,9 @@ from leafwise.explain import Explanation
 from leafwise.labels import Classes
 from leafwise.models._base import NodeClassifier
 
+_TABLE = 1 << 27  # words × classes up to which log P(w | c) is kept whole: 1 GiB
+_BLOCK = 1 << 22  # else so much of it at a time
+_TINY = 1e-300  # for the logarithm of nothing
 DENSE_WEIGHTS = 1 << 25  # up to here a dense table of weights is faster, and takes 256 MiB
 
 
@@ -255,6 +258,42 @@ class CountClassifier(NodeClassifier):
             raise ValueError(
                 f'class_prior={self.class_prior!r}: expected "learned", "uniform" or an array.'
             )
+
+
+class TableClassifier(CountClassifier):
+    """A classifier with P(w | c) for every class and word, kept as a table where that is small."""
+
+    def _derive(self) -> None:
+        super()._derive()
+        small = self.n_features_in_ * len(self._live) <= _TABLE
+        self._weights = self._table(self._live) if small else None
+
+    @abstractmethod
+    def _p_w_given_classes(self, columns: np.ndarray) -> np.ndarray:
+        """Return P(w | c) of some classes: classes × words, dense."""
+
+    def _log_p_w_given_class(self, column: int) -> np.ndarray:
+        return np.log(np.maximum(self._p_w_given_classes(np.array([column]))[0], _TINY))
+
+    def _table(self, columns: np.ndarray) -> np.ndarray:
+        """Return log P(w | c), words × classes. A word that no document had says nothing.
+
+        It would say how much weight a class gives to words unheard of, many times over.
+        """
+        p = self._p_w_given_classes(columns)
+        table = np.log(np.maximum(p, _TINY, out=p), out=p)
+        table[:, ~self._seen] = 0.0
+        return np.ascontiguousarray(table.T)
+
+    def _log_likelihood(self, X: sparse.csr_matrix) -> np.ndarray:
+        if self._weights is not None:
+            return X @ self._weights
+        scores = np.empty((X.shape[0], len(self._live)))
+        step = max(1, _BLOCK // X.shape[1])
+        for start in range(0, len(self._live), step):
+            part = slice(start, start + step)
+            scores[:, part] = X @ self._table(self._live[part])
+        return scores
 
 
 def statistics(

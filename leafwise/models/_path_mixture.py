@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from leafwise.models._counts import CountClassifier
+from leafwise.models._counts import TableClassifier
 from leafwise.models._em import Fitted, Rows, Sharing, e_step, run_em
 from leafwise.models._heldout import (
     HeldOut,
@@ -19,9 +19,6 @@ from leafwise.models._heldout import (
 )
 from leafwise.models._paths import Paths
 
-_TABLE = 1 << 27  # words × classes up to which log P(w | c) is kept whole: 1 GiB
-_BLOCK = 1 << 22  # else so much of it at a time
-_TINY = 1e-300  # for the logarithm of nothing
 _NOTHING = 1e-9  # what is left of a count that is all taken away may be rounding
 
 
@@ -42,8 +39,8 @@ class Sources(NamedTuple):
     apart: bool
 
 
-class ClassMixture(CountClassifier):
-    """A classifier whose P(w | c) mixes sources, so that it has a value for every word seen."""
+class ClassMixture(TableClassifier):
+    """A classifier whose P(w | c) mixes sources, with weights fitted to held-out evidence."""
 
     holdout: Holdout
     random_state: Any
@@ -61,43 +58,10 @@ class ClassMixture(CountClassifier):
         evidence = getattr(self, "evidence_counts_", None)
         return held_out(counts, self.document_counts_, evidence, self.holdout)
 
-    def _derive(self) -> None:
-        super()._derive()
-        small = self.n_features_in_ * len(self._live) <= _TABLE
-        self._weights = self._table(self._live) if small else None
-
-    @abstractmethod
-    def _p_w_given_classes(self, columns: np.ndarray) -> np.ndarray:
-        """Return P(w | c) of some classes: classes × words, dense."""
-
-    def _log_p_w_given_class(self, column: int) -> np.ndarray:
-        return np.log(np.maximum(self._p_w_given_classes(np.array([column]))[0], _TINY))
-
-    def _table(self, columns: np.ndarray) -> np.ndarray:
-        """Return log P(w | c), words × classes. A word that no document had says nothing.
-
-        It would say how much weight a class gives to words unheard of, many times over.
-        """
-        p = self._p_w_given_classes(columns)
-        table = np.log(np.maximum(p, _TINY, out=p), out=p)
-        table[:, ~self._seen] = 0.0
-        return np.ascontiguousarray(table.T)
-
-    def _log_likelihood(self, X: sparse.csr_matrix) -> np.ndarray:
-        if self._weights is not None:
-            return X @ self._weights
-        scores = np.empty((X.shape[0], len(self._live)))
-        step = max(1, _BLOCK // X.shape[1])
-        for start in range(0, len(self._live), step):
-            part = slice(start, start + step)
-            scores[:, part] = X @ self._table(self._live[part])
-        return scores
-
     def _validate(self) -> None:
         super()._validate()
         check_holdout(self.holdout)
-        if self.random_state is not None and not isinstance(self.random_state, int | np.integer):
-            raise ValueError(f"random_state={self.random_state!r}: expected an integer or None.")
+        check_seed(self.random_state)
 
 
 class PathMixture(ClassMixture):
@@ -284,3 +248,8 @@ def _sum_rows(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
 def check_positive(name: str, value: Any) -> None:
     if not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name}={value!r}: expected an integer of at least 1.")
+
+
+def check_seed(random_state: Any) -> None:
+    if random_state is not None and not isinstance(random_state, int | np.integer):
+        raise ValueError(f"random_state={random_state!r}: expected an integer or None.")

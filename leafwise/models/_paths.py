@@ -11,6 +11,7 @@ import numba
 import numpy as np
 from scipy import sparse
 
+from leafwise.models._word_lists import WordLists
 from leafwise.taxonomy import Taxonomy
 
 
@@ -34,7 +35,8 @@ class Paths:
     row : the class of each pair
     level : int array, pairs × levels
         Where the pair's word is in the list of (source, word) pairs; the list's length, past the
-        root, where arrays of `pool` have a 0. The first pairs are the classes' own.
+        root, where arrays of `pool` have a 0.
+    lists : the words of each source, and where they are above
     """
 
     def __init__(
@@ -62,35 +64,26 @@ class Paths:
             self.path[c, 1 : 1 + len(line)] = source_of_node[line]
         self.source_node = np.concatenate([nodes, inner]).astype(np.int64)
 
-        classes, levels = np.nonzero(self.path[:, 1:] >= 0)
-        sources = self.path[classes, levels + 1] - n_classes
-        shape = (len(inner), n_classes)
-        below = sparse.csr_matrix((np.ones(len(classes)), (sources, classes)), shape)
-        at_level = sparse.csr_matrix((levels + 1.0, (sources, classes)), shape)
-        pooled = (below @ counts).tocsr()
-        pooled.sort_indices()
+        n_sources = len(self.source_node)
+        above_source = np.full(n_sources, -1)
+        for line in self.path.tolist():
+            on_path = [source for source in line if source >= 0]
+            above_source[on_path[:-1]] = on_path[1:]
+        rows = sparse.csr_matrix(
+            (counts.data, counts.indices, np.append(counts.indptr, [counts.nnz] * len(inner))),
+            (n_sources, self.n_words),
+        )
+        self.lists = WordLists(above_source, rows)
         self.indptr = counts.indptr.astype(np.int64)
         self.words, self.n = counts.indices, counts.data
         self.row = np.repeat(np.arange(n_classes), np.diff(self.indptr))
-        own = len(self.n)
-        self.n_pairs = own + pooled.nnz
-        self.source_indptr = np.concatenate([self.indptr, own + pooled.indptr[1:]])
-        self.source_words = np.concatenate([self.words, pooled.indices])
-        self.level = np.full((own, self.n_levels), self.n_pairs, dtype=np.int64)
-        self.level[:, 0] = np.arange(own)
-        at_level.sort_indices()
-        _find_words(
-            pooled.indptr.astype(np.int64),
-            pooled.indices,
-            at_level.indptr.astype(np.int64),
-            at_level.indices,
-            at_level.data.astype(np.int64),
-            self.indptr,
-            self.words,
-            np.empty(self.n_words, np.int64),
-            own,
-            self.level,
-        )
+        self.n_pairs = self.lists.n_pairs
+        # A class's own list is its row of the counts, and these lists come first.
+        self.level = np.empty((len(self.n), self.n_levels), dtype=np.int64)
+        self.level[:, 0] = np.arange(len(self.n))
+        up = np.append(self.lists.up, self.n_pairs)
+        for k in range(1, self.n_levels):
+            self.level[:, k] = up[self.level[:, k - 1]]
 
     def pool(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sum along paths what each pair gives to each level.
@@ -112,38 +105,20 @@ class Paths:
 
     def lengths(self, mass: np.ndarray) -> np.ndarray:
         """Sum over the words of each source; with a 0 at the end, for no source."""
-        length = np.zeros(len(self.source_node) + 1)
-        starts, ends = self.source_indptr[:-1], self.source_indptr[1:]
-        used = ends > starts
-        if used.any():
-            length[:-1][used] = np.add.reduceat(mass[:-1], starts[used])
-        return length
+        return np.append(self.lists.sums(mass), 0.0)
 
     def mix(self, coefficients: np.ndarray, mass: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return Σ_level coefficient × mass for some classes: classes × words, dense."""
         out = np.zeros((len(columns), self.n_words))
-        _mix(columns, self.path, coefficients, self.source_indptr, self.source_words, mass, out)
+        _mix(columns, self.path, coefficients, self.lists.indptr, self.lists.words, mass, out)
         return out
 
     def of_source(self, source: int, mass: np.ndarray) -> np.ndarray:
         """Return the mass of a source's words, dense."""
         out = np.zeros(self.n_words)
-        at = slice(self.source_indptr[source], self.source_indptr[source + 1])
-        out[self.source_words[at]] = mass[at]
+        at = slice(self.lists.indptr[source], self.lists.indptr[source + 1])
+        out[self.lists.words[at]] = mass[at]
         return out
-
-
-@numba.njit(nogil=True, cache=True)
-def _find_words(
-    pool_indptr, pool_words, indptr_of, class_of, level_of, indptr, words, place, offset, level
-):  # pragma: no cover - compiled
-    for s in range(pool_indptr.shape[0] - 1):
-        for p in range(pool_indptr[s], pool_indptr[s + 1]):
-            place[pool_words[p]] = p
-        for j in range(indptr_of[s], indptr_of[s + 1]):
-            c, at = class_of[j], level_of[j]
-            for p in range(indptr[c], indptr[c + 1]):
-                level[p, at] = offset + place[words[p]]
 
 
 @numba.njit(nogil=True, cache=True)

@@ -132,7 +132,7 @@ class HierarchicalMixture(PathMixture):
             mass, length = self._paths.pool(moved)  # T eq. 6
             # A node that no word was drawn from says what the documents below it say.
             idle = (length <= 0) & (pooled.length > 0)
-            words = np.append(np.repeat(idle[:-1], np.diff(self._paths.source_indptr)), False)
+            words = np.append(np.repeat(idle[:-1], np.diff(self._paths.lists.indptr)), False)
             mass = np.where(words, pooled.mass, mass)
             share[idle[self._paths.path][self._paths.row]] = 1.0
             sources = Sources(mass, np.where(idle, pooled.length, length), share, False)
