@@ -226,7 +226,7 @@ def test_an_inner_node_is_drawn_towards_its_children_and_an_empty_one_is_predict
         ({"sigma": [1.0, -1.0, 2.0]}, r"sigma=\[1.0, -1.0, 2.0\]: expected a number above 0"),
         ({"sigma": [1.0, 2.0]}, r"sigma has 2 numbers, the tree 3 levels below its root\."),
         ({"sample_size": 0}, r"sample_size=0: expected an integer of at least 1\."),
-        ({"random_state": "x"}, r"random_state='x': expected an integer or None\."),
+        ({"random_state": "x"}, r"random_state='x': expected an integer of at least 0, or None\."),
     ],
 )
 def test_parameters_are_checked(parameters, message):

@@ -65,7 +65,7 @@ def test_beta_one_is_no_tempering():
 def test_no_steps_is_shrinkage():
     X, y = corpus()
     mixture = lw.HierarchicalMixture(TREE, steps=0, weight_steps=20).fit(X, y)
-    shrinkage = lw.HierarchicalShrinkage(TREE, max_iter=20).fit(X, y)
+    shrinkage = lw.HierarchicalShrinkage(TREE, levels="apart", max_iter=20).fit(X, y)
     np.testing.assert_allclose(mixture.level_weights_, shrinkage.level_weights_)
     np.testing.assert_allclose(mixture.predict_proba(X), shrinkage.predict_proba(X))
 
@@ -292,8 +292,9 @@ def test_likelihood_ratio_is_that_of_the_definition():
         ({"weights": [1, 2]}, r"weights has shape \(2,\), expected 5 numbers: one for each level"),
         (
             {"weights": [1, 2, -3, 1, 1]},
-            r"weights=\[1, 2, -3, 1, 1\]: expected numbers of at least 0",
+            r"weights=\[1, 2, -3, 1, 1\]: expected numbers of at least 0, not all",
         ),
+        ({"weights": [0, 0, 0, 0, 0]}, r"weights=\[0, .*: expected numbers of at least 0, not all"),
         ({"weight_steps": 0}, r"weight_steps=0: expected an integer of at least 1\."),
         ({"beta": 0}, r"beta=0: expected a number above 0"),
         ({"variant": "hard"}, r"variant='hard': expected \"em\", \"cem\" or \"sem\"\."),

@@ -156,5 +156,13 @@ def test_parameters_are_checked(model, message, documents):
 def test_plsa_without_a_label():
     with pytest.raises(ValueError, match=r"No document has a label, and there is no taxonomy"):
         lw.PLSAClassifier().fit([[1, 0]], [None])
-    model = lw.PLSAClassifier(TREE).fit([[1, 0]], [None])
-    np.testing.assert_allclose(model.predict_proba([[1, 1]]), np.full((1, 7), 1 / 7))
+    for kind in (lw.PLSAClassifier, lw.PLC, lw.NaiveBayes, lw.HierarchicalMixture):
+        with pytest.raises(ValueError, match=r"No document has a label, so there is nothing to l"):
+            kind(TREE).fit([[1, 0]], [None])
+
+
+def test_only_direct_prediction_has_a_likelihood_ratio(documents):
+    X, y = documents
+    assert not hasattr(lw.PLC(), "likelihood_ratio")
+    model = lw.HPLC(TREE, prediction="direct").fit(X, y)
+    assert model.likelihood_ratio(X).shape == (40, 7)

@@ -81,7 +81,7 @@ def test_weights_and_probabilities_are_those_of_a_slow_em(levels):
         alive = full.sum(axis=1) > 0
         weights = alive / alive.sum()
         for _ in range(5):
-            counts = np.zeros(len(full))
+            counts = np.eye(len(full))[0]  # one more word for the class itself
             for d in mine:
                 for w in np.flatnonzero(X[d]):
                     without = X.copy()
@@ -167,7 +167,7 @@ def test_a_fraction_fits_weights_to_the_documents_held_out():
         for _ in range(3):
             joint = weights[:, None] * q
             share = joint / np.maximum(joint.sum(axis=0), 1e-300)
-            counts = share @ X[rows].sum(axis=0)
+            counts = share @ X[rows].sum(axis=0) + np.eye(len(q))[0]
             weights = counts / counts.sum()
         found = model.level_weights_[column]
         found = np.append(found[: len(q) - 1], found[-1])
@@ -209,6 +209,57 @@ def test_words_never_seen_say_nothing():
         np.testing.assert_allclose(model.likelihood_ratio(more), model.likelihood_ratio(X))
 
 
+def several_labels(n, k):
+    """Documents of one topic each, with their label and k - 1 others that go round."""
+    drawn = make_corpus(n_documents=n + 300, doc_length=60, concentration=20, random_state=0)
+    paths = sorted(set(drawn.labels))
+    y = [
+        [label, *(paths[(paths.index(label) + 1 + (i + j) % 8) % 9] for j in range(k - 1))]
+        for i, label in enumerate(drawn.labels[:n])
+    ]
+    return drawn, y
+
+
+@pytest.mark.parametrize(
+    "kind", [lw.NaiveBayes, lw.HierarchicalShrinkage, lw.GeneralShrinkage, lw.HierarchicalMixture]
+)
+def test_documents_of_several_labels_weigh_less_but_are_whole(kind):
+    drawn, y = several_labels(300, 3)
+    model = kind(drawn.taxonomy, nodes="leaves").fit(drawn.X[:300], y)
+    # General shrinkage trusts the other classes too much: they have the same documents.
+    least = 0.8 if kind is lw.GeneralShrinkage else 0.95
+    assert model.score(drawn.X[300:], drawn.labels[300:]) > least
+    # what is left out is a third of an occurrence
+    same = [[label] for label in drawn.labels[:300]]
+    single = kind(drawn.taxonomy, nodes="leaves").fit(drawn.X[:300], same)
+    assert not single.evidence_counts_.nnz
+    np.testing.assert_allclose(
+        (model.word_counts_ + model.evidence_counts_[:, :-1]).toarray(),
+        3 * model.word_counts_.toarray(),
+    )
+
+
+@pytest.mark.parametrize(
+    "kind", [lw.NaiveBayes, lw.HierarchicalShrinkage, lw.GeneralShrinkage, lw.HierarchicalMixture]
+)
+def test_counts_need_not_be_whole_numbers(kind):
+    drawn = make_corpus(n_documents=300, n_words=200, doc_length=20, random_state=0)
+    X, y = drawn.X[:150], drawn.labels[:150]
+    whole = kind(drawn.taxonomy).fit(X, y).score(drawn.X[150:], drawn.labels[150:])
+    model = kind(drawn.taxonomy).fit(X * 0.3, y)
+    assert model.score(drawn.X[150:], drawn.labels[150:]) > 0.85 * whole
+
+
+def test_a_class_whose_words_occur_once_is_still_known_by_them():
+    X, y = np.eye(12, dtype=int).reshape(4, 3, 12).sum(axis=1), ["a/1", "a/2", "b/1", "b/2"]
+    tree = lw.Taxonomy.from_paths(y)
+    for kind in (lw.HierarchicalShrinkage, lw.GeneralShrinkage, lw.HierarchicalMixture):
+        for levels in ({"levels": "apart"}, {"levels": "pooled"}):
+            settings = {} if kind is lw.GeneralShrinkage else levels
+            model = kind(tree, nodes="leaves", **settings).fit(X, y)
+            np.testing.assert_array_equal(model.predict(X), y)
+
+
 # ---- general shrinkage ---------------------------------------------------------------------------
 
 
@@ -222,7 +273,7 @@ def test_general_shrinkage_is_a_slow_em(alpha):
     for j in range(len(classes)):
         weights = np.full(len(classes) + 1, 1 / (len(classes) + 1))
         for _ in range(4):
-            counts = np.zeros(len(weights))
+            counts = np.eye(len(weights))[j]
             for w in np.flatnonzero(n[j]):
                 q = np.append(p[:, w], 1 / n_words)
                 q[j] = (n[j, w] - 1 + alpha) / (n[j].sum() - 1 + alpha * n_words)
@@ -305,7 +356,7 @@ def test_a_flat_tree_and_an_inner_class():
     deep = lw.HierarchicalShrinkage(TREE).fit(X, y)
     a = list(deep.classes_).index("a")
     names, _ = deep.word_levels(a, np.arange(8))
-    assert names == ["a", "a", "/", ""]  # its own documents, all below it, the root, uniform
+    assert names == ["a (its own documents)", "a", "/", ""]
 
 
 @pytest.mark.parametrize(
@@ -318,7 +369,7 @@ def test_a_flat_tree_and_an_inner_class():
         ),
         ({"holdout": 1.0}, r"holdout=1.0: expected .* between 0 and 1\."),
         ({"max_iter": 0}, r"max_iter=0: expected an integer of at least 1\."),
-        ({"random_state": "x"}, r"random_state='x': expected an integer or None\."),
+        ({"random_state": "x"}, r"random_state='x': expected an integer of at least 0, or None\."),
         (
             {"class_prior": "flat"},
             r"class_prior='flat': expected \"learned\", \"uniform\" or an array",

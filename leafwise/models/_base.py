@@ -157,6 +157,11 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         """Check word counts, and have them sparse."""
         if not reset:
             check_is_fitted(self)
+        if isinstance(X, list | tuple) and X and isinstance(X[0], str):
+            raise ValueError(
+                f"{type(self).__name__} takes word counts, got texts. WordCounter().fit_transform "
+                "counts their words; TaxonomyClassifier takes texts as they are."
+            )
         X = validate_data(self, X, accept_sparse="csr", reset=reset)
         check_non_negative(X, f"{type(self).__name__} (input X)")
         return X if sparse.issparse(X) else sparse.csr_matrix(X)

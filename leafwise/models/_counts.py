@@ -43,7 +43,10 @@ class CountClassifier(NodeClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from word counts and labels."""
-        return self._learn(X, y, None, sample_weight, reset=True)
+        self._learn(X, y, None, sample_weight, reset=True)
+        if not self.document_counts_.any():
+            raise ValueError("No document has a label, so there is nothing to learn.")
+        return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more documents.
@@ -137,7 +140,9 @@ class CountClassifier(NodeClassifier):
                     f"class_prior has shape {p.shape}, expected one number for each of the "
                     f"{n_classes} classes."
                 )
-            if (p < 0).any() or not np.isclose(p.sum(), 1):
+            if not (p >= 0).all():
+                raise ValueError("class_prior has numbers below 0: expected probabilities.")
+            if not np.isclose(p.sum(), 1):
                 raise ValueError(f"class_prior is no distribution: it sums to {p.sum()}.")
         with np.errstate(divide="ignore"):
             return np.log(p)
@@ -218,6 +223,8 @@ class CountClassifier(NodeClassifier):
         bits. A node without documents, itself and below, has no words.
         """
         check_is_fitted(self)
+        if n < 1:
+            raise ValueError(f"n={n}: expected a number of words of at least 1.")
         node = self.taxonomy_.index(path) if not self._plain else self._plain_node(path)
         p = self._p_w_given_node(node)
         above = int(self.taxonomy_.parent[node])
@@ -243,10 +250,11 @@ class CountClassifier(NodeClassifier):
     def _restore(self) -> None:
         """Derive the rest from what a file held, after checking it."""
         self._check_classes()
-        shape = (len(self.nodes_), self.n_features_in_)
-        for name, counts in zip(("word", "document", "evidence"), self._counted()):
+        n_classes, n_words = len(self.nodes_), self.n_features_in_
+        shapes = ((n_classes, n_words), (n_classes,), (n_classes, n_words + 1))
+        for name, shape, counts in zip(("word", "document", "evidence"), shapes, self._counted()):
             values = np.asarray(counts.data if sparse.issparse(counts) else counts)
-            if counts.shape != (shape if sparse.issparse(counts) else shape[:1]):
+            if counts.shape != shape:
                 raise ValueError(f"{name} counts do not fit the classes and words")
             if not np.isfinite(values).all() or (values < 0).any():
                 raise ValueError(f"{name} counts are no counts")

@@ -47,41 +47,61 @@ def check_holdout(holdout: Any) -> None:
 
 def evidence_statistics(
     X: sparse.csr_matrix, membership: sparse.csr_matrix, holdout: Holdout, seed: int
-) -> tuple[sparse.csr_matrix, ...]:
-    """Count what else is needed of a block of documents; blocks add up.
+) -> sparse.csr_matrix:
+    """Count what else is needed of a block of documents, classes × (words + 1); blocks add up.
 
-    Nothing for "occurrence"; for "document" in how many documents of a class each word is; for a
-    fraction the words of documents held out. A document's own words decide whether it is: so the
-    order of documents, and how they are cut into blocks, change nothing, and two copies of one
-    document are never on both sides.
+    A document that belongs to a class by a fraction is still one document, and its words are still
+    as many occurrences: each weighs less, and no more than that can be left out. Weights above 1
+    stand for several documents.
+
+    For "occurrence": how many more occurrences there are than counts, which is nothing where
+    counts are whole numbers and each document is of one class. For "document": in how many
+    documents of a class each word is, and in the last column how many there are. For a fraction:
+    the words of documents held out. A document's own words decide whether it is: so the order
+    of documents, and how they are cut into blocks, change nothing, and two copies of one document
+    are never on both sides.
     """
+    shape = (membership.shape[1], X.shape[1] + 1)
     if holdout == "occurrence":
-        return ()
+        whole = not (membership.data < 1).any() and not (X.data % 1).any()
+        if whole:
+            return sparse.csr_matrix(shape)
+        more = _documents(membership).T @ _mapped(X, np.ceil(X.data)) - membership.T @ X
+        return _widened(sparse.csr_matrix(more), np.zeros(shape[0]))
     if holdout == "document":
-        present = sparse.csr_matrix((np.ones_like(X.data, float), X.indices, X.indptr), X.shape)
-        present.data[X.data <= 0] = 0.0
-        return (sparse.csr_matrix(membership.T @ present),)
-    held = _uniform_of_rows(X, seed) < float(holdout)
-    return (sparse.csr_matrix((sparse.diags_array(held.astype(float)) @ membership).T @ X),)
+        documents = _documents(membership)
+        n_with_word = documents.T @ _mapped(X, X.data > 0)
+        return _widened(sparse.csr_matrix(n_with_word), np.asarray(documents.sum(axis=0)).ravel())
+    held = (_uniform_of_rows(X, seed) < float(holdout)).astype(float)
+    counts = sparse.csr_matrix((sparse.diags_array(held) @ membership).T @ X)
+    return _widened(counts, np.zeros(shape[0]))
 
 
-def held_out(
-    counts: sparse.csr_matrix,
-    documents: np.ndarray,
-    evidence: sparse.csr_matrix | None,
-    holdout: Holdout,
-) -> HeldOut:
+def _documents(membership: sparse.csr_matrix) -> sparse.csr_matrix:
+    return _mapped(membership, np.maximum(membership.data, membership.data > 0))
+
+
+def _mapped(matrix: sparse.csr_matrix, data: np.ndarray) -> sparse.csr_matrix:
+    return sparse.csr_matrix((data.astype(float), matrix.indices, matrix.indptr), matrix.shape)
+
+
+def _widened(matrix: sparse.csr_matrix, column: np.ndarray) -> sparse.csr_matrix:
+    return sparse.csr_matrix(sparse.hstack([matrix, sparse.csr_matrix(column[:, None])]))
+
+
+def held_out(counts: sparse.csr_matrix, evidence: sparse.csr_matrix, holdout: Holdout) -> HeldOut:
     """Turn counts into evidence, in the order of the pairs of `counts`."""
     n = counts.data
-    if holdout == "occurrence" or evidence is None:
-        return HeldOut(n, n, np.minimum(n, 1.0), None)
-    of_pair = _aligned(evidence, counts)
+    of_pair = _aligned(evidence[:, :-1], counts)
+    if holdout == "occurrence":
+        removed = np.divide(n, n + of_pair, out=np.ones_like(n), where=n > 0)
+        return HeldOut(n, n, np.minimum(removed, n), None)
     if holdout == "document":
         # Of a word's n occurrences in df documents, the average document has n / df; and it
         # has 1 / N of all words of its class.
-        removed = n / np.maximum(of_pair, 1.0)
+        n_documents = evidence[:, [-1]].toarray().ravel()
         length = np.asarray(counts.sum(axis=1)).ravel()
-        return HeldOut(n, n, removed, length / np.maximum(documents, 1.0))
+        return HeldOut(n, n, n / np.maximum(of_pair, 1.0), length / np.maximum(n_documents, 1.0))
     nothing = np.zeros_like(n)
     return HeldOut(of_pair, np.maximum(n - of_pair, 0.0), nothing, np.zeros(counts.shape[0]))
 

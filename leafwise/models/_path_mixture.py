@@ -51,12 +51,11 @@ class ClassMixture(TableClassifier):
         seed = 0 if self.random_state is None else int(self.random_state)
         return (
             *super()._statistics(X, membership),
-            *evidence_statistics(X, membership, self.holdout, seed),
+            evidence_statistics(X, membership, self.holdout, seed),
         )
 
     def _held_out(self, counts: sparse.csr_matrix) -> HeldOut:
-        evidence = getattr(self, "evidence_counts_", None)
-        return held_out(counts, self.document_counts_, evidence, self.holdout)
+        return held_out(counts, self.evidence_counts_, self.holdout)
 
     def _validate(self) -> None:
         super()._validate()
@@ -138,12 +137,17 @@ class PathMixture(ClassMixture):
     def _fit_weights(
         self, q: np.ndarray, mass: np.ndarray, weights: np.ndarray, max_iter: int
     ) -> Fitted[np.ndarray]:
-        """Fit P(v | c) to evidence, with the word distributions as they are (T eq. 7)."""
+        """Fit P(v | c) to evidence, with the word distributions as they are (T eq. 7).
+
+        A class has one more word of evidence for itself: where none of its words occurs twice,
+        all evidence would be against what it says.
+        """
         paths = self._paths
         rows = Rows(paths.indptr, np.arange(len(mass)), mass)
 
         def expect(weights: np.ndarray, sharing: Sharing) -> tuple[np.ndarray, float]:
             expected, bound = e_step(rows, q, weights, sharing)
+            expected.by_row[:, 0] += expected.by_row.any(axis=1)
             return expected.by_row, bound
 
         return run_em(expect, self._normalised, weights, max_iter=max_iter, tol=1e-6)
@@ -214,6 +218,8 @@ class PathMixture(ClassMixture):
         q = np.divide(mass, length, out=np.zeros_like(mass), where=length > _NOTHING)
         joint = q * self.level_weights_[column, : len(on_path), None]
         names = [self._name(node) for node in paths.source_node[on_path].tolist()]
+        if len(names) > 1 and names[0] == names[1]:  # an inner node: itself, then all below it
+            names[0] += " (its own documents)"
         if self._uniform:
             names.append("")
             even = np.full((1, len(words)), self.level_weights_[column, -1] / paths.n_words)
@@ -251,5 +257,9 @@ def check_positive(name: str, value: Any) -> None:
 
 
 def check_seed(random_state: Any) -> None:
-    if random_state is not None and not isinstance(random_state, int | np.integer):
-        raise ValueError(f"random_state={random_state!r}: expected an integer or None.")
+    if random_state is None:
+        return
+    if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 1 << 63:
+        raise ValueError(
+            f"random_state={random_state!r}: expected an integer of at least 0, or None."
+        )

@@ -162,7 +162,8 @@ class HierarchicalMixture(PathMixture):
         if given.shape != usable.shape[1:]:
             raise ValueError(
                 f"weights has shape {given.shape}, expected {usable.shape[1]} numbers: one for "
-                "each level of the deepest path, the class's own first, the uniform one last."
+                "each level of the deepest path, the class's own first, "
+                f"the {'uniform one' if self._uniform else 'root'} last."
             )
         weights = usable * given
         return to_shares(np.where(weights.any(axis=1, keepdims=True), weights, usable))
@@ -175,7 +176,7 @@ class HierarchicalMixture(PathMixture):
         if not sources:
             return super()._p_w_given_node(node)
         mass = self._paths.of_source(sources[0], self._sources.mass)
-        return mass / max(mass.sum(), 1e-300)
+        return mass / mass.sum() if mass.any() else super()._p_w_given_node(node)
 
     def _validate(self) -> None:
         super()._validate()
@@ -192,5 +193,9 @@ class HierarchicalMixture(PathMixture):
                     f'weights={self.weights!r}: expected "heldout", "training", "uniform" or an '
                     "array."
                 )
-        elif not (np.asarray(self.weights, dtype=float) >= 0).all():
-            raise ValueError(f"weights={self.weights!r}: expected numbers of at least 0.")
+            return
+        given = np.asarray(self.weights, dtype=float)
+        if not (given >= 0).all() or not given.any():
+            raise ValueError(
+                f"weights={self.weights!r}: expected numbers of at least 0, not all of them 0."
+            )

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from leafwise.models._counts import DENSE_WEIGHTS, CountClassifier
+from leafwise.models._heldout import evidence_statistics, held_out
 from leafwise.taxonomy import Taxonomy
 
 
@@ -80,7 +81,7 @@ class NaiveBayes(CountClassifier):
         else:
             self.alpha_ = 1.0 if self.smoothing == "laplace" else self.alpha
             if self.alpha_ == "heldout":
-                self.alpha_ = heldout_alpha(counts)
+                self.alpha_ = heldout_alpha(counts, self._removed())
             added = np.full(n_words, float(self.alpha_))
             n_added = self.alpha_ * n_words
         # A word that no document had says nothing about any node: E eq. 4 would be log 0 there.
@@ -92,6 +93,20 @@ class NaiveBayes(CountClassifier):
         if n_words * len(self._live) <= DENSE_WEIGHTS:
             self._weights = self._weights.toarray(order="C")
             self._weights += self._background[:, None] + self._offset[self._live]
+
+    def _statistics(
+        self, X: sparse.csr_matrix, membership: sparse.csr_matrix
+    ) -> tuple[sparse.csr_matrix | np.ndarray, ...]:
+        evidence = evidence_statistics(X, membership, "occurrence", 0)
+        return (*super()._statistics(X, membership), evidence)
+
+    def _removed(self) -> np.ndarray | None:
+        """Return what one occurrence of each pair weighs; None where that is 1."""
+        evidence = getattr(self, "evidence_counts_", None)
+        if evidence is None or not evidence.nnz:
+            return None
+        self.word_counts_.sum_duplicates()
+        return held_out(self.word_counts_, evidence, "occurrence").removed
 
     def _log_likelihood(self, X: sparse.csr_matrix) -> np.ndarray:
         scores = X @ self._weights
@@ -109,34 +124,34 @@ class NaiveBayes(CountClassifier):
             raise ValueError(
                 f'smoothing={self.smoothing!r}: expected "lidstone", "laplace" or "dirichlet".'
             )
-        number = isinstance(self.alpha, Real) and self.alpha > 0
+        number = isinstance(self.alpha, Real) and 0 < float(self.alpha) < np.inf
         if not (number or self.alpha == "heldout"):
             raise ValueError(f'alpha={self.alpha!r}: expected a number above 0, or "heldout".')
-        if not self.mu > 0:
+        if not (isinstance(self.mu, Real) and 0 < float(self.mu) < np.inf):
             raise ValueError(f"mu={self.mu!r}: expected a number above 0.")
         super()._validate()
 
 
-def heldout_alpha(word_counts: sparse.csr_matrix) -> float:
+def heldout_alpha(word_counts: sparse.csr_matrix, removed: np.ndarray | None = None) -> float:
     """Choose Lidstone's λ by leaving each word occurrence out of its own class in turn.
 
     The likelihood of what is left out, Σ_cw n_cw log((n_cw - 1 + λ) / (n_c - 1 + λ|V|)), needs the
-    counts alone: equal counts share a term, so its cost hardly depends on the corpus.
+    counts alone: equal counts share a term, so its cost hardly depends on the corpus. `removed` is
+    what an occurrence of each pair weighs, where that is not 1.
     """
-    counts = word_counts.data[word_counts.data > 0]
     length = np.asarray(word_counts.sum(axis=1)).ravel()
     length = length[length > 0]
     if not len(length):
         return 1.0
-    whole = counts.astype(np.int64)
-    if np.array_equal(whole, counts) and whole.max() < 1 << 24:
-        n_pairs = np.bincount(whole)
-        values = np.flatnonzero(n_pairs)
-        occurrences = values * n_pairs[values]
+    counts, least = word_counts.data, 1.0
+    if removed is None or (removed == 1).all():
+        values, n_pairs = np.unique(counts[counts > 0], return_counts=True)
+        occurrences, others = values * n_pairs, np.maximum(values - 1, 0)
     else:
-        values, n_pairs = np.unique(counts, return_counts=True)
-        occurrences = values * n_pairs
-    others, length_of_others = np.maximum(values - 1, 0), np.maximum(length - 1, 0)
+        used = counts > 0
+        occurrences, others = counts[used], np.maximum(counts - removed, 0)[used]
+        least = float(np.average(removed, weights=counts))
+    length_of_others = np.maximum(length - least, 0)
     n_words = word_counts.shape[1]
 
     def loss(log_alpha: float) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length
+from sklearn.utils.metaestimators import available_if
 
 from leafwise.labels import Classes
 from leafwise.models._base import NodeClassifier
@@ -160,6 +162,11 @@ class HPLC(HierarchicalMixture):
         weights = fold_in(X, self._p_w, start, update, self.fold_steps)
         return self._on_all_columns(np.log(np.maximum(weights, _TINY)))
 
+    @available_if(lambda self: self.prediction == "direct")
+    def likelihood_ratio(self, X: Any) -> np.ndarray:
+        """Return log P(d | c) - log P(d), where documents are classified so."""
+        return super().likelihood_ratio(X)
+
     def _validate(self) -> None:
         super()._validate()
         if self.prediction not in ("em", "direct"):
@@ -269,6 +276,8 @@ class PLSAClassifier(NodeClassifier):
         if sample_weight is not None:
             weight = document_weights(sample_weight, X.shape[0])
         used = (np.diff(membership.indptr) > 0) & (weight > 0)
+        if not used.any():
+            raise ValueError("No document has a label, so there is nothing to learn.")
         return self._fit_documents(X[used], membership[used], weight[used], known)
 
     def _fit_documents(
@@ -334,8 +343,6 @@ class PLSAClassifier(NodeClassifier):
     def _log_joint(self, X: sparse.csr_matrix) -> np.ndarray:
         """Return log P(c | d), fitted by EM."""
         log_joint = np.full((X.shape[0], len(self.nodes_)), -np.inf)
-        if not len(self._live):
-            return np.zeros_like(log_joint)
         start = np.full(len(self._live), 1 / len(self._live))
         p_c = fold_in(X, self._p_w, start, to_shares, self.fold_steps)
         log_joint[:, self._live] = np.log(np.maximum(p_c, _TINY))
@@ -348,16 +355,18 @@ class PLSAClassifier(NodeClassifier):
             raise ValueError("word distributions do not fit the classes and words")
         if not (self.p_w_given_class_ >= 0).all():
             raise ValueError("word distributions are none")
-        if self.document_counts_.shape != (len(self.nodes_),) or (self.document_counts_ < 0).any():
+        counts = self.document_counts_
+        if counts.shape != (len(self.nodes_),) or (counts < 0).any() or not counts.any():
             raise ValueError("document counts do not fit the classes")
         self._validate()
         self._derive()
 
     def _validate(self) -> None:
         check_sharing(self.beta, self.variant)
-        if not (self.alpha == "heldout" or (not isinstance(self.alpha, str) and self.alpha > 0)):
+        number = isinstance(self.alpha, Real) and 0 < float(self.alpha) < np.inf
+        if not (number or self.alpha == "heldout"):
             raise ValueError(f'alpha={self.alpha!r}: expected a number above 0, or "heldout".')
-        if not 0 < self.trust <= 1:
+        if not (isinstance(self.trust, Real) and 0 < float(self.trust) <= 1):
             raise ValueError(f"trust={self.trust!r}: expected a number above 0, and at most 1.")
         if not isinstance(self.steps, int | np.integer) or self.steps < 0:
             raise ValueError(f"steps={self.steps!r}: expected an integer of at least 0.")

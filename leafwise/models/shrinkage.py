@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,10 @@ class HierarchicalShrinkage(PathMixture):
     ----------
     taxonomy : Taxonomy or None
         The tree whose nodes are the classes; None makes the distinct labels the classes.
-    levels : {"apart", "pooled"}
-        "apart" counts for a node what is below it except what the level below on the path has
-        already, so that levels are independent; "pooled" counts all.
+    levels : {"pooled", "apart"}
+        "pooled" counts for a node all documents below it; "apart" leaves out those that the level
+        below on the path has already, so that levels are independent. A class of a few words is
+        then worse off with each of its own words that its weight does not trust.
     holdout : {"occurrence", "document"} or float
         What the weights are fitted to: each occurrence of a word, explained by all others of its
         class; all of a word's occurrences in a document together (taking them as spread evenly
@@ -61,7 +63,7 @@ class HierarchicalShrinkage(PathMixture):
         self,
         taxonomy: Taxonomy | None = None,
         *,
-        levels: str = "apart",
+        levels: str = "pooled",
         holdout: Holdout = "occurrence",
         class_prior: Any = "learned",
         nodes: Any = "all",
@@ -94,6 +96,8 @@ class GeneralShrinkage(ClassMixture):
     P(w | c) = Σ_k λ_ck P(w | k) over all classes k and a uniform distribution. The |C|² weights
     are fitted by EM to held-out evidence. That takes a table of words × classes, and time by the
     number of classes for each distinct (class, word) pair: it is for some hundreds of classes.
+    Where documents have several labels, other classes hold the same words and are trusted too
+    much.
 
     Parameters
     ----------
@@ -163,6 +167,7 @@ class GeneralShrinkage(ClassMixture):
 
         def expect(weights: np.ndarray, sharing: Sharing) -> tuple[np.ndarray, float]:
             expected, bound = e_step(rows, q, weights, sharing, own=own)  # Z eq. 7
+            expected.by_row[np.diag_indices(len(filled))] += 1.0  # as in `_fit_weights`
             return expected.by_row, bound
 
         start = np.full((len(filled), n_sources), 1 / n_sources)
@@ -208,7 +213,7 @@ class GeneralShrinkage(ClassMixture):
 
     def _validate(self) -> None:
         super()._validate()
-        if not 0 <= self.alpha < np.inf:
+        if not (isinstance(self.alpha, Real) and 0 <= float(self.alpha) < np.inf):
             raise ValueError(f"alpha={self.alpha!r}: expected a number of at least 0.")
         check_positive("max_iter", self.max_iter)
 
