@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -49,7 +50,7 @@ class FewLabelSplit(BaseCrossValidator):
         Test documents of each class, the same ones for every `n_per_class`; None takes all the
         rest.
     random_state : int
-        Draw k is the same whatever `n_draws`.
+        Draw k is the same whatever `n_draws`. None is not taken, as draws would not be nested.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class FewLabelSplit(BaseCrossValidator):
             raise LabelError(
                 f"Class {classes[smallest].item()!r} has {n_documents[smallest]} documents, "
                 f"expected at least {n_needed}: {self.n_per_class} to draw and {n_test} to test "
-                f"on{others}. Draw fewer per class, or take the label from its documents (None)."
+                f"on{others}. Draw fewer per class, or leave the class out."
             )
         by_class = labels.documents[np.argsort(code, kind="stable")]
         return np.split(by_class, np.cumsum(n_documents)[:-1])
@@ -114,7 +115,8 @@ class FewLabelSplit(BaseCrossValidator):
         for name, least in (("n_per_class", 1), ("n_draws", 1), ("random_state", 0)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name}={value!r}: expected a whole number from {least} on.")
+                why = ": draws of several sizes are nested by their seed" * (name == "random_state")
+                raise ValueError(f"{name}={value!r}: expected a whole number from {least} on{why}.")
         size = self.test_size
         if size is not None and (not isinstance(size, Integral) or size < 1):
             raise ValueError(
@@ -240,7 +242,7 @@ class LearningCurve:
             raise ValueError(f'format={format!r}: expected "markdown" or "text".')
         metric = self.metrics[0] if metric is None else metric
         bold = "**{}**" if format == "markdown" else "{} *"
-        rows = [[metric, *map(str, self.sizes)]]
+        rows = [[metric_label(metric), *map(str, self.sizes)]]
         for i, name in enumerate(self.names):
             shown = name.replace("|", r"\|") if format == "markdown" else name
             rows.append([shown, *self._cells(i, metric, bold)])
@@ -290,13 +292,18 @@ class LearningCurve:
 
     def _caption(self, metric: str, best: str) -> str:
         several = f"mean ± standard deviation over {self.n_draws} draws"
-        said = [f"{metric}, {several if self.n_draws > 1 else 'one draw'}, "]
+        said = [f"{metric_label(metric)}, {several if self.n_draws > 1 else 'one draw'}, "]
         said.append("by training documents per class.")
         if len(self.names) > 1:
             said.append(f" {best}: the best.")
             if self.n_draws > 1:
                 said.append(" ≈: not distinguishable from it (corrected paired t-test, p ≥ 0.05).")
         return "".join(said)
+
+
+def metric_label(metric: str) -> str:
+    """Return a metric's name as tables and figures have it: "micro F1" for "micro_f1"."""
+    return re.sub(r"\bf1\b", "F1", metric.replace("_", " "))
 
 
 def learning_curve(

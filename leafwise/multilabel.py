@@ -23,6 +23,7 @@ from leafwise.evaluation import take_rows
 from leafwise.exceptions import LabelError
 from leafwise.indicators import as_bool, as_csr, check_same_length, is_matrix
 from leafwise.labels import Classes, Occurrences, read_labels
+from leafwise.metrics import scores
 from leafwise.models._base import NodeClassifier
 
 # In the order in which "auto" looks for them.
@@ -59,14 +60,17 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         P(d) in the likelihood ratio. "pooled" draws the words of a document from all training
         documents together (T). "classes" draws them from one class, each with its share of the
         documents, or from all together, with the share of documents of no class: so a class has
-        to explain a document well beside the others, too.
+        to explain a document well beside the others, too. Few words say little, for a class or
+        against it, so under "classes" what speaks against one is scaled up, in documents shorter
+        than the median, to what it would be at that length.
     length_power : float
         The log likelihoods in the ratio are divided by the number of words to this power. 0 takes
         them as they are (T), 1 makes them means per word. The default is how the spread of a sum
         grows with the number of its terms. `baseline` and this concern no other scores.
     at_least_one : bool
-        Where no class passes its threshold, take the one that comes closest.
-    random_state : int or Generator
+        Where no class passes its threshold, take the one that comes closest; where none has a
+        score, the one that has most training documents.
+    random_state : int, Generator or None
         Deals the documents into parts.
 
     The defaults were chosen on training documents of Reuters-21578 alone, by micro and macro F1 of
@@ -89,6 +93,8 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         Training documents of each class.
     n_documents_, n_without_class_ : int
         Training documents whose labels are known, and those among them of no class.
+    median_length_ : float
+        The median number of their words; 0 where the score is no likelihood ratio.
     """
 
     _learned = (
@@ -99,6 +105,7 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         "document_counts_",
         "n_documents_",
         "n_without_class_",
+        "median_length_",
     )
 
     def __init__(
@@ -146,11 +153,14 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
             )
         classes = Classes.of_labels(labels if n_columns is None else _numbered(n_columns))
         whole = lists = None
+        length = 0.0
         if isinstance(_last_step(self.estimator), NodeClassifier):
             lists = _lists(labels, known)
             whole = clone(self.estimator).fit(X, lists)
             if not _last_step(whole)._plain:
                 classes = _last_step(whole)._classes
+            if self._method(_last_step(whole)) == "likelihood_ratio":
+                length = float(np.median(_n_known(whole, take_rows(X, documents))))
         truth = classes.membership(labels).astype(bool).toarray()[documents]
 
         def fit_to(rows: np.ndarray) -> Any:
@@ -163,13 +173,13 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         evidence = np.empty(truth.shape)
         for i in range(self.cv):
             others = np.flatnonzero(part != i)
-            model = _Model.of(fit_to(others), classes.names, truth[others])
+            model = _Model.of(fit_to(others), classes.names, truth[others], length)
             evidence[part == i] = self._scores(model, take_rows(X, documents[part == i]))
         whole = fit_to(np.arange(len(documents))) if lists is None else whole
         self._choose_thresholds(evidence, truth)
-        model = _Model.of(whole, classes.names, truth)
+        model = _Model.of(whole, classes.names, truth, length)
         self.estimator_, self.classes_, self.document_counts_ = model[:3]
-        self.n_documents_, self.n_without_class_ = model[3:]
+        self.n_documents_, self.n_without_class_, self.median_length_ = model[3:]
         return self
 
     def _choose_thresholds(self, evidence: np.ndarray, truth: np.ndarray) -> None:
@@ -187,7 +197,8 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Return score - threshold, documents × `classes_`; a class is assigned above 0.
 
-        A class that the estimator knows no document of has -inf.
+        A class that the estimator knows no document of has -inf. Under the likelihood ratio so
+        have all classes, for a document without any word that the estimator has seen.
         """
         check_is_fitted(self, "thresholds_")
         model = _Model(
@@ -196,6 +207,7 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
             self.document_counts_,
             self.n_documents_,
             self.n_without_class_,
+            self.median_length_,
         )
         return self._scores(model, X) - self.thresholds_
 
@@ -204,8 +216,9 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         margin = self.decision_function(X)
         assigned = margin > 0
         if self.at_least_one:
-            best = margin.argmax(axis=1)
-            empty = ~assigned.any(axis=1) & (margin.max(axis=1) > -np.inf)
+            silent = margin.max(axis=1) == -np.inf
+            best = np.where(silent, self.document_counts_.argmax(), margin.argmax(axis=1))
+            empty = ~assigned.any(axis=1)
             assigned[empty, best[empty]] = True
         return sparse.csr_matrix(assigned, dtype=np.int32)
 
@@ -214,6 +227,30 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         assigned = self.predict_indicator(X)
         found = self.classes_[assigned.indices].tolist()
         return [tuple(found[a:b]) for a, b in pairwise(assigned.indptr.tolist())]
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the micro F1 of `predict`: of all decisions about all classes together.
+
+        `y` is as in `fit`. Documents whose classes are unknown do not count; a class that was not
+        learned, but that documents have, is missed in all of them.
+        """
+        assigned = self.predict_indicator(X)
+        labels, known, _ = _read(y)
+        check_same_length(assigned.shape[0], labels.n_documents, "X", "y")
+        if not known.any():
+            raise LabelError("No document's labels are known, so there is nothing to score.")
+        names, last = labels.labels, _last_step(self.estimator_)
+        if isinstance(last, NodeClassifier) and not last._plain:
+            names = last._classes.names[last._classes.columns(names)]
+        # An empty list of labels has no type, and would make numbers of integers.
+        names = names.astype(self.classes_.dtype) if not len(names) else names
+        every, column = np.unique(np.concatenate([self.classes_, names]), return_inverse=True)
+        shape = (labels.n_documents, len(every))
+        mine, theirs = np.split(column, [len(self.classes_)])
+        found = (assigned.data > 0, mine[assigned.indices], assigned.indptr)
+        truth = (np.ones(len(theirs), bool), (labels.documents, theirs))
+        Y_true, Y_pred = (sparse.csr_matrix(cells, shape)[known] for cells in (truth, found))
+        return scores(Y_true, Y_pred)["micro_f1"]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to one file that `leafwise.load` reads; its estimator is of leafwise."""
@@ -233,6 +270,8 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         counts = self.document_counts_
         if (counts < 0).any() or (counts > self.n_documents_).any() or self.n_without_class_ < 0:
             raise ValueError("document counts are no counts")
+        if not 0 <= self.median_length_ < np.inf:
+            raise ValueError("the median length is no length")
         if not isinstance(self.estimator_, NodeClassifier):
             raise ValueError("the estimator is no model of leafwise")
         if not np.isin(self.estimator_.classes_, self.classes_).all():
@@ -246,29 +285,36 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
     def _scores(self, model: _Model, X: Any) -> np.ndarray:
         """Return the scores of all classes, whichever of them the estimator was fitted to."""
         always = model.document_counts == model.n_documents
-        scores = np.tile(np.where(always, np.inf, -np.inf), (_n_documents(X), 1))
+        every = np.tile(np.where(always, np.inf, -np.inf), (_n_documents(X), 1))
         columns = model.columns
         if not len(columns):
-            return scores
+            return every
         last = _last_step(model.estimator)
-        if isinstance(model.estimator, Pipeline) and len(model.estimator) > 1:
-            X = model.estimator[:-1].transform(X)
+        X = _at_last_step(model.estimator, X)
         method = self._method(last)
         found = getattr(last, method)(X)
         if isinstance(found, list):  # predict_proba of trees and neighbours: an array per class
             found = np.column_stack([proba[:, 1] for proba in found])
         found = np.asarray(found, dtype=np.float64)
         if len(columns) == 1:  # of two classes: one number, or a probability of each
-            found = found.reshape(len(scores), -1)[:, -1:]
+            found = found.reshape(len(every), -1)[:, -1:]
         if np.isnan(found).any():
             raise ValueError(f"{method} of {type(last).__name__} gives NaN, which is no score.")
         if method == "likelihood_ratio":
             length = np.asarray(last._counts(X).sum(axis=1)).reshape(-1, 1)
             found = found / np.maximum(length, 1.0) ** self.length_power
+            n_known = _n_known(last, X)[:, None]
             if self.baseline == "classes":
                 found = found - _log_mixture(found, model)
-        scores[:, columns] = found
-        return scores
+                # A sum over n words over n^p grows as n^(1-p), for and against a class. A threshold
+                # below 0 says how much may speak against it in documents of the usual length; of
+                # few words, it would let pass nearly every class.
+                missing = np.maximum(model.median_length / np.maximum(n_known, 1e-9), 1.0)
+                scale = missing ** max(1.0 - self.length_power, 0.0)
+                found = np.where(found < 0, scale * found, found)
+            found = np.where(n_known > 0, found, -np.inf)
+        every[:, columns] = found
+        return every
 
     def _method(self, last: Any) -> str:
         """Say which method of the estimator gives the scores."""
@@ -303,6 +349,13 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 f"length_power={self.length_power!r}: expected a number of at least 0."
             )
+        try:
+            np.random.default_rng(self.random_state)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"random_state={self.random_state!r}: expected a whole number of at least 0, a "
+                "numpy Generator, or None."
+            ) from None
         last = _last_step(self.estimator)
         self._method(last)
         if isinstance(last, NodeClassifier) or hasattr(last, "estimator"):
@@ -324,11 +377,12 @@ class _Model(NamedTuple):
     document_counts: np.ndarray
     n_documents: int
     n_without_class: int
+    median_length: float  # of all training documents, whichever of them this one was fitted to
 
     @classmethod
-    def of(cls, estimator: Any, classes: np.ndarray, truth: np.ndarray) -> _Model:
+    def of(cls, estimator: Any, classes: np.ndarray, truth: np.ndarray, length: float) -> _Model:
         empty = int(np.sum(~truth.any(axis=1)))
-        return cls(estimator, classes, truth.sum(axis=0), len(truth), empty)
+        return cls(estimator, classes, truth.sum(axis=0), len(truth), empty, length)
 
     @property
     def columns(self) -> np.ndarray:
@@ -449,6 +503,19 @@ def _lists(labels: Occurrences, known: np.ndarray) -> list[list[Any] | None]:
 
 def _last_step(estimator: Any) -> Any:
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
+
+
+def _at_last_step(estimator: Any, X: Any) -> Any:
+    """Return documents as the last step of a Pipeline is given them."""
+    if isinstance(estimator, Pipeline) and len(estimator) > 1:
+        return estimator[:-1].transform(X)
+    return X
+
+
+def _n_known(estimator: Any, X: Any) -> np.ndarray:
+    """Return how many words each document has that the estimator's training documents had."""
+    last = _last_step(estimator)
+    return last._counts(_at_last_step(estimator, X)) @ last._seen.astype(np.float64)
 
 
 def _n_documents(X: Any) -> int:

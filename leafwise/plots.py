@@ -7,14 +7,17 @@ does that. matplotlib is needed only when something is drawn.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
+from leafwise.evaluation import metric_label
 from leafwise.exceptions import DependencyError
 from leafwise.taxonomy_drawing import _drawn, _shown
 
@@ -62,6 +65,8 @@ class _Display:
 class LearningCurveDisplay(_Display):
     """Lines of scores over training sizes, with bands of a standard deviation.
 
+    Where there is but one size, methods stand beside each other, with bars for bands.
+
     Parameters
     ----------
     curve : LearningCurve
@@ -103,21 +108,31 @@ class LearningCurveDisplay(_Display):
         means, stds = curve.mean(self.metric)[:, order], curve.std(self.metric)[:, order]
         ax = self._axes(ax)
         style = dict(zip(dict.fromkeys([*curve.names, *self.published]), _styles()))
+        alone = len({*sizes.tolist(), *(n for line in self.published.values() for n in line)}) == 1
+        # At a single size markers would hide each other: each has a place of its own around it.
+        places = dict(zip(style, _around(len(style)) if alone else np.ones(len(style))))
         lines, names = [], []
         for name, mean, std in zip(curve.names, means, stds):
-            lines += ax.plot(sizes, mean, **style[name], linewidth=1.8, markersize=5)
+            at, color = sizes * places[name], style[name]["color"]
+            lines += ax.plot(at, mean, **style[name], linewidth=1.8, markersize=5)
             names.append(name)
-            if curve.n_draws > 1:
-                color = style[name]["color"]
-                ax.fill_between(sizes, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
+            if curve.n_draws > 1 and alone:
+                ends = [*(mean - std), *(mean + std)]
+                ax.plot([*at, *at], ends, color=color, alpha=0.5, linewidth=1.5, zorder=1.8)
+            elif curve.n_draws > 1:
+                ax.fill_between(at, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
         for name, figures in self.published.items():
-            at = sorted(figures)
+            at = np.array(sorted(figures)) * places[name]
             dashed = style[name] | {"linestyle": "--", "markerfacecolor": "white"}
-            lines += ax.plot(at, [figures[n] for n in at], **dashed, linewidth=1.2, markersize=4)
+            # Below ours and larger, so that both are seen where they agree.
+            lines += ax.plot(
+                at, [figures[n] for n in sorted(figures)], **dashed, linewidth=1.2, markersize=8,
+                zorder=1.9,
+            )  # fmt: skip
             names.append(f"{name} (published)")
-        _log_sizes(ax, sizes)
+        _log_sizes(ax, sizes, alone)
         ax.set_xlabel("training documents per class")
-        ax.set_ylabel(self.metric.replace("_", " "))
+        ax.set_ylabel(metric_label(self.metric))
         self._legend(lines, names)
         return self
 
@@ -146,11 +161,16 @@ class LevelWeightsDisplay(_Display):
                 f"There are {len(self.sizes)} sizes and weights for {len(self.weights)} of them."
             )
         for size, w in zip(self.sizes, self.weights):
-            if w.ndim != 2 or w.shape[1] != len(self.level_names) or np.isnan(w).all(axis=0).any():
+            if w.ndim != 2 or w.shape[1] != len(self.level_names):
                 raise ValueError(
                     f"The weights of size {size} have shape {w.shape}, expected a row per class "
-                    f"and a column with numbers for each of the {len(self.level_names)} levels."
+                    f"and a column for each of the {len(self.level_names)} levels."
                 )
+        if self.weights:
+            nothing = np.isnan(np.concatenate(self.weights)).all(axis=0)
+            if nothing.any():
+                name = self.level_names[int(nothing.argmax())]
+                raise ValueError(f'No class has a weight of the level "{name}". Leave it out.')
 
     @classmethod
     def from_weights(
@@ -160,27 +180,62 @@ class LevelWeightsDisplay(_Display):
         *,
         ax: Any = None,
     ) -> Self:
-        """Draw weights given as ``{size: array of classes × levels}``, the root's level first."""
+        """Draw weights given as ``{size: array of classes × levels}``.
+
+        Without names levels are taken to be those of `HierarchicalShrinkage.level_weights_`: the
+        class's own documents, each level above, and the uniform distribution. The last but one
+        is called the root if every class has a weight there; else paths differ in length, and it
+        is the root of the longest alone. `from_models` knows the root of every path.
+        """
         if not weights:
             raise ValueError("weights is empty: expected {size: array of classes × levels}.")
         sizes = sorted(weights)
         if level_names is None:
-            n_levels = np.shape(weights[sizes[0]])[-1]
-            level_names = ["root", *(f"level {i}" for i in range(1, n_levels))]
+            arrays = [np.atleast_2d(w) for w in weights.values()]
+            n_levels = arrays[0].shape[1]
+            level_names = ["own class", *_above(n_levels - 2), "uniform"][:n_levels]
+            if n_levels > 2 and all((w[:, -2:-1] > 0).all() for w in arrays):
+                level_names[-2] = "root"
         return cls(sizes, [weights[size] for size in sizes], level_names).plot(ax)
+
+    @classmethod
+    def from_models(cls, models: Mapping[int, Any], *, ax: Any = None) -> Self:
+        """Draw the weights of ``{size: model}``, fitted to so many documents per class.
+
+        For models with `level_weights_`, such as `HierarchicalShrinkage`. Levels are counted from
+        the class's own documents upwards ("1 above" is the parent of a leaf; of a class that is an
+        inner node it is the node with all that is below it), but the root is one level for all
+        classes. Classes without documents are left out.
+        """
+        if not models:
+            raise ValueError("models is empty: expected {size: fitted model}.")
+        sizes = sorted(models)
+        for size in sizes:
+            check_is_fitted(models[size])
+            if not hasattr(models[size], "level_weights_"):
+                raise TypeError(
+                    f"{type(models[size]).__name__} has no level_weights_, so there is nothing to "
+                    "draw. Expected a model such as HierarchicalShrinkage."
+                )
+        n_levels = max(models[size].level_weights_.shape[1] for size in sizes)
+        weights = [_aligned(models[size], n_levels) for size in sizes]
+        there = ~np.isnan(np.concatenate(weights)).all(axis=0)
+        names = np.array(["own class", *_above(n_levels), "root", "uniform"])
+        return cls(sizes, [w[:, there] for w in weights], names[there].tolist()).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw."""
         ax = self._axes(ax)
-        means = np.array([np.nanmean(w, axis=0) for w in self.weights])
-        stds = np.array([np.nanstd(w, axis=0) for w in self.weights])
+        known = [np.ma.masked_invalid(w) for w in self.weights]
+        means = np.array([w.mean(axis=0).filled(np.nan) for w in known])
+        stds = np.array([w.std(axis=0).filled(np.nan) for w in known])
         lines = [
             ax.errorbar(
                 self.sizes, mean, std, **style, linewidth=1.8, markersize=5, elinewidth=1, capsize=3
             )
             for mean, std, style in zip(means.T, stds.T, _styles())
         ]
-        _log_sizes(ax, self.sizes)
+        _log_sizes(ax, self.sizes, len(self.sizes) == 1)
         ax.set_xlabel("training documents per class")
         ax.set_ylabel("weight, mean over classes")
         self._legend(lines, self.level_names)
@@ -193,13 +248,14 @@ class CategorySizeDisplay(_Display):
     Parameters
     ----------
     bins : largest number of training documents in each bin, ascending
+        The last can be infinite.
     f1 : for each method, one value per bin; NaN where a bin has no category
     n_categories : categories in each bin, to be written below it
     """
 
     def __init__(
         self,
-        bins: Sequence[int],
+        bins: Sequence[float],
         f1: Mapping[str, ArrayLike],
         n_categories: Sequence[int] | None = None,
     ):
@@ -222,16 +278,18 @@ class CategorySizeDisplay(_Display):
         cls,
         n_train: ArrayLike,
         f1: Mapping[str, ArrayLike],
-        bins: Sequence[int] = (10, 20, 30, 40, 50),
+        bins: Sequence[float] = (10, 20, 30, 40, 50),
         *,
         ax: Any = None,
     ) -> Self:
         """Average each method's F1 of single categories within bins, and draw the means.
 
         `n_train` has the number of training documents of each category, and each value of `f1` an
-        F1 of each. Categories with more documents than the last bin are left out.
+        F1 of each. Categories with more documents than the last bin have a bin of their own.
         """
         sizes = np.asarray(n_train)
+        if len(bins) and (sizes > max(bins)).any():
+            bins = [*bins, math.inf]
         at = np.searchsorted(bins, sizes)
         inside = [at == b for b in range(len(bins))]
         means = {}
@@ -255,10 +313,12 @@ class CategorySizeDisplay(_Display):
             left = middle + (i - (len(self.f1) - 1) / 2) * width
             bars.append(ax.bar(left, values, width * 0.92, color=style["color"]))
         labels = [f"≤ {self.bins[0]}"]
-        labels += [f"{a + 1}–{b}" for a, b in zip(self.bins, self.bins[1:])]
+        for a, b in pairwise(self.bins):
+            labels.append(f"over {a}" if b == math.inf else f"{a + 1}–{b}")
         if self.n_categories is not None:
             labels = [f"{label}\nn = {n}" for label, n in zip(labels, self.n_categories)]
         ax.set_xticks(middle, labels)
+        ax.set_xlim(-0.6, len(self.bins) - 0.4)  # empty bins at the ends have their room too
         ax.tick_params(axis="x", length=0)
         ax.set_xlabel("training documents of the category")
         ax.set_ylabel("macro F1")
@@ -312,6 +372,7 @@ class TreeWordsDisplay(_Display):
                 f"{type(model).__name__} has no node_words, so there are no words to draw. "
                 "Expected a generative model, such as a fitted NaiveBayes."
             )
+        check_is_fitted(model)
         tree = model.taxonomy_
         # Without a taxonomy classes are known by their labels, which are not always paths.
         labels = dict(zip(getattr(model, "nodes_", ()), getattr(model, "classes_", ())))
@@ -494,7 +555,40 @@ def _styles() -> Iterator[dict[str, Any]]:
     return ({"color": c, "marker": m} for c, m in zip(cycle(COLORS), cycle(MARKERS)))
 
 
-def _log_sizes(ax: Any, sizes: Sequence[int] | np.ndarray) -> None:
+def _around(n: int) -> np.ndarray:
+    """Return factors that spread `n` points evenly around a size, on a logarithmic axis."""
+    return 2 ** (((np.arange(n) + 0.5) / n - 0.5) / 2)
+
+
+def _above(n: int) -> list[str]:
+    return [f"{k} above" for k in range(1, n + 1)]
+
+
+def _aligned(model: Any, n_above: int) -> np.ndarray:
+    """Return weights of classes × own documents, 1 to `n_above` levels above, root and uniform.
+
+    The root is counted as such alone. NaN where a path has no such level; classes without
+    documents are left out.
+    """
+    tree, nodes, weights = model.taxonomy_, model.nodes_, model.level_weights_
+    # An inner node is a level above its own documents.
+    length = tree.depth[nodes] + (tree.end[nodes] > nodes + 1)
+    has_uniform = weights.shape[1] == 2 + length.max()
+    length = np.minimum(length, weights.shape[1] - 1)  # PLC has no levels above
+    aligned = np.full((len(nodes), n_above + 3), np.nan)
+    aligned[:, 0] = weights[:, 0]
+    for c, n in enumerate(length.tolist()):
+        if n:
+            aligned[c, 1:n] = weights[c, 1:n]
+            aligned[c, -2] = weights[c, n]
+    if has_uniform:
+        aligned[:, -1] = weights[:, -1]
+    return aligned[model.document_counts_ > 0]
+
+
+def _log_sizes(ax: Any, sizes: Sequence[int] | np.ndarray, alone: bool) -> None:
     ax.set_xscale("log")
+    if alone:  # else matplotlib shows a whole decade
+        ax.set_xlim(sizes[0] / 2**0.6, sizes[0] * 2**0.6)
     ax.set_xticks(list(sizes), [str(size) for size in sizes])
     ax.minorticks_off()

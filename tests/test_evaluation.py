@@ -136,7 +136,7 @@ def test_every_class_needs_a_document_to_test_on():
     assert len(next(FewLabelSplit(4).split(None, y))[0]) == 12
     message = (
         r"Class 'b' has 5 documents, expected at least 6: 5 to draw and 1 to test on\. "
-        r"Draw fewer per class, or take the label from its documents \(None\)\."
+        r"Draw fewer per class, or leave the class out\."
     )
     with pytest.raises(LabelError, match=message):
         next(FewLabelSplit(5).split(None, y))
@@ -154,7 +154,11 @@ def test_every_class_needs_a_document_to_test_on():
         ({"n_per_class": 0}, "n_per_class=0: expected a whole number from 1 on"),
         ({"n_per_class": 2.5}, r"n_per_class=2\.5: expected a whole number from 1 on"),
         ({"n_draws": 0}, "n_draws=0: expected a whole number from 1 on"),
-        ({"random_state": None}, "random_state=None: expected a whole number from 0 on"),
+        (
+            {"random_state": None},
+            "random_state=None: expected a whole number from 0 on: draws of several sizes are "
+            "nested by their seed",
+        ),
         ({"test_size": 0}, "test_size=0: expected a number of documents per class from 1 on"),
         ({"test_size": 0.1}, r"test_size=0\.1: expected a number of documents per class"),
     ],
@@ -466,7 +470,8 @@ def test_table_of_one_method_and_one_draw():
 
 
 def test_table_of_another_metric_and_of_all(curve):
-    assert curve.table(metric="macro_f1").startswith("| macro_f1 | 9 | 3 |\n")
+    assert curve.table(metric="macro_f1").startswith("| macro F1 | 9 | 3 |\n")
+    assert "\nmacro F1, mean ± standard deviation" in curve.table(metric="macro_f1")
     assert str(curve).count(" * ") + str(curve).count(" *\n") == 4
     assert str(curve) == curve.table("text", "accuracy") + "\n\n" + curve.table("text", "macro_f1")
 

@@ -299,6 +299,17 @@ def test_a_page_in_full():
     )
 
 
+def test_pages_write_metrics_out(results):
+    page = results["gaussier-figure-5"].to_markdown()
+    assert "## micro F1\n" in page
+    assert "## macro F1\n" in page
+    assert {row["metric"] for row in results["gaussier-figure-5"].rows} == {"micro_f1", "macro_f1"}
+
+
+def test_the_bars_of_the_weights_are_explained(results):
+    assert "a standard deviation over the classes to each side" in results["zhu-figure-3"].protocol
+
+
 def test_one_setting_and_several_metrics_are_one_table(results):
     page = results["toutanova-table-4"].to_markdown()
     assert "| method | miP | miR | miF1 | maP | maR | maF1 | acc |" in page
@@ -409,12 +420,26 @@ def test_folders_that_cannot_be_written(results, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"file: it is a file\. Name a folder\."):
         results["zhu-table-2"].write(tmp_path / "file")
-    with pytest.raises(OutputError, match="there is no folder"):
-        results["zhu-table-2"].write(tmp_path / "a" / "b")
+    for out in ("file/a", "file/a/b"):
+        with pytest.raises(OutputError, match=rf"{out}: .*file is a file\. Name a folder\."):
+            results["zhu-table-2"].write(tmp_path / out)
+    tmp_path.chmod(0o555)
+    with pytest.raises(OutputError, match=r"Cannot write .*/a: its folder is read-only"):
+        results["zhu-table-2"].write(tmp_path / "a" / "b" / "c")
+    tmp_path.chmod(0o755)
+    with pytest.raises(OutputError, match=r"Cannot make .*xxx: File name too long"):
+        results["zhu-table-2"].write(tmp_path / ".." / tmp_path.name / ("x" * 300))
     (tmp_path / "zhu-table-2.md").mkdir()
     with pytest.raises(OutputError, match="it is a folder"):
         results["zhu-table-2"].write(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "zhu-table-2.md"]
+
+
+def test_a_folder_is_made_with_those_it_is_in(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = results["zhu-table-2"].write("a/b/c")
+    assert [str(path) for path in paths][0] == "a/b/c/zhu-table-2.json"
+    assert all((tmp_path / path).is_file() for path in paths)
 
 
 def test_a_figure_that_fails_leaves_no_file(tmp_path):

@@ -7,6 +7,8 @@ from itertools import combinations, pairwise
 import matplotlib
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 import leafwise as lw
 from leafwise.datasets import NEWSGROUPS_15
@@ -91,7 +93,7 @@ def test_one_draw_has_no_bands(curve):
 
 def test_another_metric(curve):
     ax = curve.plot(metric="macro_f1").ax_
-    assert ax.get_ylabel() == "macro f1"
+    assert ax.get_ylabel() == "macro F1"
     np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), [0.25, 0.4])
 
 
@@ -107,6 +109,28 @@ def test_published_figures_are_dashed_and_have_the_colour_of_their_method(curve)
     assert published_nb.get_color() == nb.get_color()
     assert [line.get_color() for line in (nb, hs, published_hm)] == list(COLORS[:3])
     assert tick_labels(ax) == ["7", "20"]
+    # Ours are drawn over them, and smaller: both are seen where they are the same.
+    assert published_nb.get_zorder() < nb.get_zorder()
+    assert published_nb.get_markersize() > nb.get_markersize()
+
+
+def test_at_one_size_methods_stand_beside_each_other(curve):
+    values = curve.scores["accuracy"][:, :1]
+    nothing = np.zeros(values.shape)
+    one = LearningCurve(("NB", "HS"), (20,), {"accuracy": values}, nothing, nothing, (9,), (9,))
+    ax = one.plot(published={"HS": {20: 0.6}}).ax_
+    nb, nb_bar, hs, hs_bar, published = ax.get_lines()
+    (low, high), (left,), (right,) = ax.get_xlim(), nb.get_xdata(), hs.get_xdata()
+    assert 20 / 2 < low < left < 20 < right < high < 20 * 2
+    assert published.get_xdata() == right
+    np.testing.assert_allclose(nb_bar.get_xdata(), [left, left])
+    std = np.sqrt(2 / 3) / 10
+    np.testing.assert_allclose(nb_bar.get_ydata(), [0.8 - std, 0.8 + std])
+    np.testing.assert_allclose(hs_bar.get_ydata(), [0.6, 0.6])
+    assert tick_labels(ax) == ["20"]
+    # Beside a published figure of another size they stay where they are.
+    lines = one.plot(published={"HS": {20: 0.6, 67: 0.9}}).ax_.get_lines()
+    assert [line.get_xdata().tolist() for line in lines] == [[20], [20], [20, 67]]
 
 
 def test_axes_given_are_used(curve):
@@ -161,14 +185,14 @@ def test_level_weights():
     weights = {40: [[0.2, 0.8], [0.4, 0.6]], 5: [[0.9, 0.1], [0.7, 0.3]]}
     display = LevelWeightsDisplay.from_weights(weights)
     ax = display.ax_
-    assert legend_texts(ax) == ["root", "level 1"]
+    assert legend_texts(ax) == ["own class", "uniform"]
     assert tick_labels(ax) == ["5", "40"]
     assert ax.get_xscale() == "log"
-    root, level = ax.containers
-    np.testing.assert_array_equal(root.lines[0].get_xdata(), [5, 40])
-    np.testing.assert_allclose(root.lines[0].get_ydata(), [0.8, 0.3])
-    np.testing.assert_allclose(level.lines[0].get_ydata(), [0.2, 0.7])
-    bars = root.lines[2][0].get_segments()
+    own, uniform = ax.containers
+    np.testing.assert_array_equal(own.lines[0].get_xdata(), [5, 40])
+    np.testing.assert_allclose(own.lines[0].get_ydata(), [0.8, 0.3])
+    np.testing.assert_allclose(uniform.lines[0].get_ydata(), [0.2, 0.7])
+    bars = own.lines[2][0].get_segments()
     np.testing.assert_allclose([bar[:, 1] for bar in bars], [[0.7, 0.9], [0.2, 0.4]])
 
 
@@ -180,6 +204,81 @@ def test_a_class_without_a_level_does_not_count_for_it():
     assert ax.containers[1].lines[0].get_ydata() == [0.5]
 
 
+def test_default_names_of_levels():
+    def names(*rows):
+        return LevelWeightsDisplay.from_weights({5: rows, 7: rows}).level_names
+
+    assert names([1.0]) == ["own class"]
+    assert names([0.5, 0.3, 0.2]) == ["own class", "root", "uniform"]
+    assert names([0.5, 0.2, 0.2, 0.1]) == ["own class", "1 above", "root", "uniform"]
+    # The second path ends a level below.
+    ragged = [0.5, 0.2, 0.2, 0.1], [0.6, 0.3, 0.0, 0.1]
+    assert names(*ragged) == ["own class", "1 above", "2 above", "uniform"]
+
+
+RAGGED = lw.Taxonomy.from_paths(["a/x/p", "a/x/q", "a/y", "b"])
+
+
+def fitted(model, labels):
+    """Three documents of each label, with words of their own and common ones."""
+    y = [label for label in labels for _ in range(3)]
+    X = np.random.default_rng(0).poisson(2.0, (len(y), 8))
+    return model.fit(X, y)
+
+
+def test_level_weights_of_models():
+    small = fitted(lw.HierarchicalShrinkage(RAGGED), ["a/x/p", "a", "a/y", "b"])
+    large = fitted(lw.HierarchicalMixture(RAGGED), ["a/x/p", "a/x/q", "a/y", "b"])
+    display = LevelWeightsDisplay.from_models({50: large, 3: small})
+    names = ["own class", "1 above", "2 above", "root", "uniform"]
+    assert display.level_names == legend_texts(display.ax_) == names
+    assert display.sizes == [3, 50]
+    # "a" has its documents, itself and the root; "b" its documents and the root.
+    of = dict(zip(small.classes_.tolist(), small.level_weights_))
+    (p, y, b, a), nan = (of[label] for label in ("a/x/p", "a/y", "b", "a")), np.nan
+    expected = {
+        "a": [a[0], a[1], nan, a[2], a[4]],
+        "a/x/p": p,
+        "a/y": [y[0], y[1], nan, y[2], y[4]],
+        "b": [b[0], nan, nan, b[1], b[4]],
+    }
+    np.testing.assert_array_equal(display.weights[0], list(expected.values()))
+    assert display.weights[1].shape == (4, 5)
+    for weights in display.weights:
+        np.testing.assert_allclose(np.nansum(weights, axis=1), 1)
+    root = display.ax_.containers[3].lines[0].get_ydata()
+    assert root[0] == pytest.approx(np.mean([a[2], p[3], y[2], b[1]]))
+
+
+def test_level_weights_without_some_levels():
+    labels = ["a/x/p", "a/y", "b"]
+    for model, names in [
+        (lw.HPLC(RAGGED), ["own class", "1 above", "2 above", "root"]),
+        (lw.PLC(RAGGED), ["own class"]),
+        (lw.HierarchicalShrinkage(), ["own class", "root", "uniform"]),
+    ]:
+        assert LevelWeightsDisplay.from_models({3: fitted(model, labels)}).level_names == names
+
+
+def test_a_level_that_only_one_size_has():
+    models = {n: lw.HierarchicalShrinkage(RAGGED, nodes="leaves") for n in (3, 9)}
+    fitted(models[3], ["a/y", "b"])
+    fitted(models[9], ["a/x/p", "a/y", "b"])
+    ax = LevelWeightsDisplay.from_models(models).ax_
+    assert legend_texts(ax) == ["own class", "1 above", "2 above", "root", "uniform"]
+    above = ax.containers[2].lines[0].get_ydata()
+    assert np.isnan(above).tolist() == [True, False]
+
+
+def test_level_weights_of_wrong_models():
+    with pytest.raises(ValueError, match=r"models is empty: expected \{size: fitted model\}"):
+        LevelWeightsDisplay.from_models({})
+    with pytest.raises(NotFittedError, match="This HierarchicalShrinkage instance is not fitted"):
+        LevelWeightsDisplay.from_models({5: lw.HierarchicalShrinkage()})
+    with pytest.raises(TypeError, match=r"NaiveBayes has no level_weights_.* HierarchicalShrinka"):
+        LevelWeightsDisplay.from_models({5: fitted(lw.NaiveBayes(), ["a", "b"])})
+
+
 def test_wrong_level_weights():
     with pytest.raises(ValueError, match=r"weights is empty: expected \{size: array"):
         LevelWeightsDisplay.from_weights({})
@@ -188,7 +287,9 @@ def test_wrong_level_weights():
     message = r"The weights of size 5 have shape \(1, 2\), expected .* for each of the 3 levels"
     with pytest.raises(ValueError, match=message):
         LevelWeightsDisplay.from_weights({5: [[0.5, 0.5]]}, ["a", "b", "c"])
-    with pytest.raises(ValueError, match="a column with numbers for each of the 2 levels"):
+    with pytest.raises(ValueError, match=r"have shape \(2,\), expected a row per class"):
+        LevelWeightsDisplay.from_weights({5: [0.5, 0.5]})
+    with pytest.raises(ValueError, match='No class has a weight of the level "uniform"'):
         LevelWeightsDisplay.from_weights({5: [[0.5, np.nan]]})
 
 
@@ -212,14 +313,30 @@ def test_categories_are_averaged_in_bins():
     n_train = [1, 10, 11, 45, 51]
     f1 = {"HS": [0.1, 0.3, 0.5, 0.7, 0.9]}
     display = CategorySizeDisplay.from_categories(n_train, f1, [10, 20, 30, 50])
-    np.testing.assert_allclose(display.f1["HS"], [0.2, 0.5, np.nan, 0.7])
-    assert display.n_categories == [2, 1, 0, 1]
+    np.testing.assert_allclose(display.f1["HS"], [0.2, 0.5, np.nan, 0.7, 0.9])
+    assert display.n_categories == [2, 1, 0, 1, 1]
     assert tick_labels(display.ax_) == [
         "≤ 10\nn = 2",
         "11–20\nn = 1",
         "21–30\nn = 0",
         "31–50\nn = 1",
+        "over 50\nn = 1",
     ]
+
+
+def test_no_open_bin_without_need():
+    display = CategorySizeDisplay.from_categories([5, 50], {"HS": [0.1, 0.3]})
+    assert display.n_categories == [1, 0, 0, 0, 1]
+    assert tick_labels(display.ax_)[-1] == "41–50\nn = 1"
+
+
+def test_the_labels_of_empty_bins_are_within_the_picture():
+    display = CategorySizeDisplay.from_categories([15], {"HS": [0.1]}, [10, 20, 1000])
+    display.figure_.draw_without_rendering()
+    inside = display.ax_.get_window_extent()
+    for label in display.ax_.get_xticklabels():
+        extent = label.get_window_extent()
+        assert inside.x0 < extent.x0 < extent.x1 < inside.x1
 
 
 def test_wrong_category_sizes():
@@ -236,7 +353,7 @@ def test_wrong_category_sizes():
 # --- The tree with its words
 
 
-class Words:
+class Words(BaseEstimator):
     """A model whose nodes have made-up words."""
 
     vocabulary = (
@@ -254,6 +371,9 @@ class Words:
         columns = [(first + k) % len(self.vocabulary) for k in range(n)]
         names = range(len(self.vocabulary)) if feature_names is None else feature_names
         return [(names[column], 1.0) for column in columns]
+
+    def fit(self, X, y=None):
+        raise AssertionError("it is fitted")
 
 
 NEWSGROUPS = lw.Taxonomy.from_paths(NEWSGROUPS_15)
@@ -393,6 +513,8 @@ def test_branches_have_colours_of_their_own():
 def test_wrong_trees():
     with pytest.raises(TypeError, match="WordCounter has no node_words, so there are no words"):
         TreeWordsDisplay.from_model(lw.WordCounter())
+    with pytest.raises(NotFittedError, match="This NaiveBayes instance is not fitted yet"):
+        TreeWordsDisplay.from_model(lw.NaiveBayes())
     with pytest.raises(ValueError, match="There are words for 2 nodes, but the tree has 21"):
         TreeWordsDisplay(NEWSGROUPS, [[], []])
     with pytest.raises(ValueError, match="max_nodes=0: expected a number of nodes of at least 1"):

@@ -146,8 +146,8 @@ class Result:
     def write(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write NAME.json, NAME.md and, where there is a figure, NAME.png; return their paths.
 
-        The folder is made if there is none. Without matplotlib the picture is left out, with a
-        warning.
+        The folder is made if there is none, and those it is in. Without matplotlib the picture is
+        left out, with a warning.
         """
         check_folder(folder, self.name)
         png = None
@@ -160,7 +160,10 @@ class Result:
             png = _png(self.figure)
         page = self.to_markdown(None if png is None else f"{self.name}.png")
         files = {".json": self.to_json().encode(), ".md": page.encode(), ".png": png}
-        Path(folder).mkdir(exist_ok=True)
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"Cannot make {folder}: {error.strerror or error}.") from None
         written = []
         for suffix, content in files.items():
             if content is not None:
@@ -173,13 +176,17 @@ class Result:
 def check_folder(folder: str | os.PathLike[str], name: str) -> None:
     """Raise an OutputError where `Result.write` could not write, without touching anything."""
     path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise OutputError(f"Cannot write to {path}: it is a file. Name a folder.")
-    if not path.is_dir():
-        check_writable(path)
+    if path.is_dir():
+        for suffix in (".json", ".md", ".png"):
+            check_writable(path / (name + suffix))
         return
-    for suffix in (".json", ".md", ".png"):
-        check_writable(path / (name + suffix))
+    upwards = [path, *path.parents]
+    n_missing = next(i for i, p in enumerate(upwards) if os.path.exists(p))
+    nearest = upwards[n_missing]
+    if not nearest.is_dir():
+        what = nearest if n_missing else "it"
+        raise OutputError(f"Cannot write to {path}: {what} is a file. Name a folder.")
+    check_writable(upwards[n_missing - 1])  # the first that is to be made
 
 
 def _png(figure: Callable[[], Any]) -> bytes:
@@ -197,12 +204,18 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
     A setting such as "7, all fields" is a column "7" of the kind "all fields".
     """
+    from leafwise.evaluation import metric_label
+
     by_metric = len({r["setting"] for r in rows}) == 1 < len({r["metric"] for r in rows})
     tables: dict[str, dict[str, dict[str, Mapping[str, Any]]]] = {}
     for r in rows:
         size, _, kind = r["setting"].partition(", ")
-        title = r["setting"] if by_metric else ", ".join(filter(None, (r["metric"], kind)))
-        column = r["metric"] if by_metric else size
+        title = (
+            r["setting"]
+            if by_metric
+            else ", ".join(filter(None, (metric_label(r["metric"]), kind)))
+        )
+        column = metric_label(r["metric"]) if by_metric else size
         tables.setdefault(title, {}).setdefault(r["method"], {})[column] = r
     for title, methods in tables.items():
         columns = list(dict.fromkeys(column for cells in methods.values() for column in cells))

@@ -143,7 +143,9 @@ def figure_3(
         corpus=news.corpus,
         protocol=f"Weights of the mixtures, means over the 15 classes, over {drawn(draws)}. "
         f"{_WORDS} The weight of a class itself is Z figure 3 for GHS and Z figure 4 for HS, both "
-        "without numbers in Z.",
+        "without numbers in Z. Bars in the figure are a standard deviation over the classes to "
+        "each side, of weights that are means over draws; in the tables ± is over draws, of means "
+        "over classes.",
         rows=rows,
         figure=figure,
     )
