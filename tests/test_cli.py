@@ -1127,7 +1127,7 @@ def test_reproduce_where_nothing_can_be_written(call, corpora):
         "file": "Cannot write to file: it is a file. Name a folder.",
         "closed": "Cannot write closed/zhu-table-2.json: its folder is read-only.",
         "closed/new": "Cannot write closed/new: its folder is read-only.",
-        "gone/new": "Cannot write gone/new: there is no folder",
+        "file/new": "Cannot write to file/new: file is a file. Name a folder.",
         "half": "Cannot write half/zhu-table-2.md: it is a folder.",
     }
     for out, message in outs.items():

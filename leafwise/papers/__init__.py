@@ -176,7 +176,7 @@ class Result:
 def check_folder(folder: str | os.PathLike[str], name: str) -> None:
     """Raise an OutputError where `Result.write` could not write, without touching anything."""
     path = Path(folder)
-    if path.is_dir():
+    if os.path.isdir(path):
         for suffix in (".json", ".md", ".png"):
             check_writable(path / (name + suffix))
         return
