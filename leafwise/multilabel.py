@@ -73,12 +73,6 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
     random_state : int, Generator or None
         Deals the documents into parts.
 
-    The defaults were chosen on training documents of Reuters-21578 alone, by micro and macro F1 of
-    linear SVMs, Naive Bayes, Hierarchical Shrinkage and the Hierarchical Mixture: learned from
-    70 % of them, measured on the rest (one split by date, three at random); `min_documents` also
-    where 500 or 1,500 documents were learned from, `baseline` also where most documents have no
-    class.
-
     Attributes
     ----------
     estimator_ : the estimator, fitted to all training documents
@@ -97,16 +91,15 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         The median number of their words; 0 where the score is no likelihood ratio.
     """
 
-    _learned = (
+    _of_model = (
         "estimator_",
         "classes_",
-        "thresholds_",
-        "shared_",
         "document_counts_",
         "n_documents_",
         "n_without_class_",
         "median_length_",
     )
+    _learned = (*_of_model, "thresholds_", "shared_")
 
     def __init__(
         self,
@@ -160,7 +153,8 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
             if not _last_step(whole)._plain:
                 classes = _last_step(whole)._classes
             if self._method(_last_step(whole)) == "likelihood_ratio":
-                length = float(np.median(_n_known(whole, take_rows(X, documents))))
+                counts = _last_step(whole)._counts(_at_last_step(whole, take_rows(X, documents)))
+                length = float(np.median(np.asarray(counts.sum(axis=1))))
         truth = classes.membership(labels).astype(bool).toarray()[documents]
 
         def fit_to(rows: np.ndarray) -> Any:
@@ -201,14 +195,7 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         have all classes, for a document without any word that the estimator has seen.
         """
         check_is_fitted(self, "thresholds_")
-        model = _Model(
-            self.estimator_,
-            self.classes_,
-            self.document_counts_,
-            self.n_documents_,
-            self.n_without_class_,
-            self.median_length_,
-        )
+        model = _Model(*(getattr(self, name) for name in self._of_model))
         return self._scores(model, X) - self.thresholds_
 
     def predict_indicator(self, X: Any) -> sparse.csr_matrix:
@@ -242,8 +229,6 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         names, last = labels.labels, _last_step(self.estimator_)
         if isinstance(last, NodeClassifier) and not last._plain:
             names = last._classes.names[last._classes.columns(names)]
-        # An empty list of labels has no type, and would make numbers of integers.
-        names = names.astype(self.classes_.dtype) if not len(names) else names
         every, column = np.unique(np.concatenate([self.classes_, names]), return_inverse=True)
         shape = (labels.n_documents, len(every))
         mine, theirs = np.split(column, [len(self.classes_)])
@@ -301,15 +286,16 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         if np.isnan(found).any():
             raise ValueError(f"{method} of {type(last).__name__} gives NaN, which is no score.")
         if method == "likelihood_ratio":
-            length = np.asarray(last._counts(X).sum(axis=1)).reshape(-1, 1)
+            counts = last._counts(X)
+            length = np.asarray(counts.sum(axis=1)).reshape(-1, 1)
+            n_known = (counts @ last._seen.astype(np.float64))[:, None]
             found = found / np.maximum(length, 1.0) ** self.length_power
-            n_known = _n_known(last, X)[:, None]
             if self.baseline == "classes":
                 found = found - _log_mixture(found, model)
                 # A sum over n words over n^p grows as n^(1-p), for and against a class. A threshold
                 # below 0 says how much may speak against it in documents of the usual length; of
                 # few words, it would let pass nearly every class.
-                missing = np.maximum(model.median_length / np.maximum(n_known, 1e-9), 1.0)
+                missing = np.maximum(model.median_length / np.maximum(n_known, 1.0), 1.0)
                 scale = missing ** max(1.0 - self.length_power, 0.0)
                 found = np.where(found < 0, scale * found, found)
             found = np.where(n_known > 0, found, -np.inf)
@@ -319,12 +305,11 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
     def _method(self, last: Any) -> str:
         """Say which method of the estimator gives the scores."""
         there = [name for name in _METHODS if hasattr(last, name)]
-        if self.response_method == "auto" and there:
+        auto = self.response_method == "auto"
+        if auto and there:
             return there[0]
         if self.response_method not in there:
-            wanted = (
-                " or ".join(_METHODS) if self.response_method == "auto" else self.response_method
-            )
+            wanted = " or ".join(_METHODS) if auto else self.response_method
             raise ValueError(
                 f"{type(last).__name__} has no {wanted}, so it gives no scores. It has "
                 f"{' and '.join(there) or 'none that can be used; take another estimator'}."
@@ -507,15 +492,8 @@ def _last_step(estimator: Any) -> Any:
 
 def _at_last_step(estimator: Any, X: Any) -> Any:
     """Return documents as the last step of a Pipeline is given them."""
-    if isinstance(estimator, Pipeline) and len(estimator) > 1:
-        return estimator[:-1].transform(X)
-    return X
-
-
-def _n_known(estimator: Any, X: Any) -> np.ndarray:
-    """Return how many words each document has that the estimator's training documents had."""
-    last = _last_step(estimator)
-    return last._counts(_at_last_step(estimator, X)) @ last._seen.astype(np.float64)
+    several = isinstance(estimator, Pipeline) and len(estimator) > 1
+    return estimator[:-1].transform(X) if several else X
 
 
 def _n_documents(X: Any) -> int:

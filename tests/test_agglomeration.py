@@ -5,8 +5,9 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
+from leafwise.exceptions import LabelError
 from leafwise.models.agglomeration import agglomerate
-from leafwise.models.naive_bayes import NaiveBayes
+from leafwise.models.mixture import HierarchicalMixture
 from leafwise.synthetic import make_corpus
 from leafwise.taxonomy import Taxonomy, split_path
 
@@ -19,8 +20,9 @@ def corpus():
 
 
 def groups_of(tree):
-    """The set of classes below each child of the root."""
-    return {frozenset(tree.names[i] for i in tree.children(g)) for g in tree.children(0)}
+    """The set of classes below each child of the root, by the last name of their labels."""
+    last = [(split_path(name) or ("",))[-1] for name in tree.names]
+    return {frozenset(last[i] for i in tree.children(g)) for g in tree.children(0)}
 
 
 @pytest.mark.parametrize("linkage", ["ward", "average", "complete", "single", "weighted"])
@@ -87,8 +89,7 @@ def test_groups_are_called_by_telling_words_where_there_is_a_vocabulary(corpus):
     assert groups_of(tree) == groups_of(BRANCHES)
     column = {word: i for i, word in enumerate(corpus.words)}
     for g in tree.children(0):
-        branch = tree.names[tree.children(g)[0]][:-1]
-        own = BRANCHES.index(branch)
+        own = BRANCHES.index(split_path(tree.names[tree.children(g)[0]])[0])
         words = [column[word] for word in tree.keywords[g]]
         assert tree.names[g] == ", ".join(tree.keywords[g][:3])
         assert len(words) == 10
@@ -96,32 +97,60 @@ def test_groups_are_called_by_telling_words_where_there_is_a_vocabulary(corpus):
         assert corpus.p_w_given_node[own, words].mean() > 10 / corpus.X.shape[1]
 
 
-def test_paths_that_end_alike_are_told_apart():
-    X = np.eye(4, dtype=int)
-    tree = agglomerate(X, ["a/x", "b/x", "b/y", "c"], 4)
-    assert [tree.names[i] for i in tree.leaves] == ["a/x", "b/x", "y", "c"]
-    assert [tree.names[tree.index(label)] for label in ("a/x", "b/x", "y", "c")] == [
-        "a/x", "b/x", "y", "c",
-    ]  # fmt: skip
+def test_a_class_is_found_by_its_whole_label():
+    labels = ["a/x", "b/x", "b/y", "c", "x", "TCP\\/IP", "back\\slash", "7", "d/e/f", "d/e"]
+    for n_groups in (1, 4, 10):
+        tree = agglomerate(np.eye(10, dtype=int), labels, n_groups)
+        assert [tree.names[tree.index(label)] for label in labels] == labels
+        assert set(tree.indices(labels)) == set(tree.leaves)
+
+
+def test_no_class_is_taken_for_one_of_a_group_with_the_name_of_its_branch():
+    """Group "a" with class "b" would have the path a/b, which is another class."""
+    labels = ["b", "b", "a/b", "a/b"]
+    tree = agglomerate([[1, 0], [1, 0], [0, 1], [0, 1]], labels, 2, vocabulary=["a", "z"])
+    assert tree.paths[1:] == ("z", "z/a\\/b", "a (group)", "a (group)/b")
+    assert [tree.names[tree.index(label)] for label in labels] == labels
+
+
+@pytest.mark.parametrize("form", ["names", "numbers as text", "paths", "levels", "lists"])
+def test_the_same_labels_fit_a_model_with_the_tree(corpus, form):
+    last = [split_path(label)[-1] for label in corpus.labels]
+    number = {label: str(i) for i, label in enumerate(sorted(set(last)))}
+    y = {
+        "names": last,
+        "numbers as text": [number[label] for label in last],
+        "paths": corpus.labels,
+        "levels": np.array([split_path(label) for label in corpus.labels]),
+        "lists": [[label] for label in corpus.labels],
+    }[form]
+    tree = agglomerate(corpus.X, y, 3)
+    model = HierarchicalMixture(tree).fit(corpus.X, y)
+    assert model.score(corpus.X, y) > 0.95
+    predicted = [split_path(path)[-1] for path in model.predict(corpus.X)]
+    same = {"levels": corpus.labels, "lists": corpus.labels}.get(form, y)
+    assert np.mean([a == b for a, b in zip(predicted, same)]) > 0.95
+
+
+@pytest.mark.parametrize("y", [[5, 6, 6], np.array([0, 1, -1]), [[5], [6], []]])
+def test_integers_would_be_node_numbers(y):
+    with pytest.raises(
+        LabelError,
+        match=r"agglomerate names nodes by labels, but y has integers, .* text: y\.astype\(str\)",
+    ):
+        agglomerate(np.eye(3), y, 2)
 
 
 def test_one_group_and_one_class():
     tree = agglomerate(np.eye(3), ["a", "b", "b"], 1, vocabulary=["x", "y", "z"])
     assert tree.paths == ("/", "b + a", "b + a/a", "b + a/b")
-    assert agglomerate(np.eye(1), [7], 1).paths == ("/", "7 (group)", "7 (group)/7")
+    assert agglomerate(np.eye(1), ["7"], 1).paths == ("/", "7 (group)", "7 (group)/7")
 
 
 def test_a_class_without_words_finds_a_place():
     X = np.array([[3, 0, 0], [2, 1, 0], [0, 0, 2], [0, 0, 0]])
     tree = agglomerate(X, ["a", "b", "c", "silent"], 2)
     assert sorted(tree.names[i] for i in tree.leaves) == ["a", "b", "c", "silent"]
-
-
-def test_the_tree_serves_a_classifier(corpus):
-    y = [split_path(label)[-1] for label in corpus.labels]
-    tree = agglomerate(corpus.X, y, 3)
-    model = NaiveBayes(tree).fit(corpus.X, y)
-    assert model.score(corpus.X, y) > 0.95
 
 
 @pytest.mark.parametrize(

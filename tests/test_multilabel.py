@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import SGDClassifier
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import MultinomialNB
@@ -77,6 +77,16 @@ def corpus():
             X[i, 10 * c : 10 * c + 10] += rng.poisson(1.5, 10)
         y.append(sorted(topics[several].tolist()))
     return sparse.csr_matrix(X), y
+
+
+@pytest.fixture(scope="module")
+def joined():
+    """The corpus of docs/multilabel.md: every second document is two in one."""
+    drawn = make_corpus(n_documents=2000, doc_length=60, concentration=20, random_state=0)
+    two = np.arange(1000) % 2 == 1
+    X = drawn.X[:1000] + drawn.X[1000:].multiply(two[:, None]).tocsr()
+    y = [{a, b} if both else {a} for a, b, both in zip(drawn.labels, drawn.labels[1000:], two)]
+    return X, y, drawn.taxonomy
 
 
 def indicator(y, classes):
@@ -490,17 +500,147 @@ def test_the_ratio_to_all_classes_is_bayes_rule(corpus, n_without_class):
     joint = share * np.exp(model.estimator_.likelihood_ratio(X))  # over P(d) of pooled words
     everything = joint.sum(axis=1, keepdims=True) + 1 - share.sum()
     posterior = share * np.exp(model.decision_function(X) + model.thresholds_)
-    np.testing.assert_allclose(posterior, joint / everything)
+    long = np.asarray(X.sum(axis=1)).ravel() >= model.median_length_
+    assert long.sum() >= 120
+    np.testing.assert_allclose(posterior[long], (joint / everything)[long])
     if not n_without_class:
-        np.testing.assert_allclose(posterior.sum(axis=1), 1)
+        np.testing.assert_allclose(posterior[long].sum(axis=1), 1)
 
 
-def test_a_document_without_words_has_a_score(corpus):
+@pytest.mark.parametrize("power", [0, 0.5, 1, 2])
+def test_in_short_documents_what_speaks_against_a_class_counts_as_in_usual_ones(corpus, power):
+    X, y = corpus
+    model = MultiLabelClassifier(NaiveBayes(), length_power=power).fit(X, y)
+    length = np.asarray(X.sum(axis=1)).ravel()
+    assert model.median_length_ == np.median(length)
+    share = model.document_counts_ / model.document_counts_.sum()
+    signs = set()
+    for i in np.argsort(length)[[0, 40, 80, 160, 239]]:
+        ratio = model.estimator_.likelihood_ratio(X[i])[0] / length[i] ** power
+        score = ratio - np.log(np.sum(share * np.exp(ratio)))
+        scale = max(1, model.median_length_ / length[i]) ** max(1 - power, 0)
+        expected = [s if s > 0 else s * scale for s in score]
+        found = model.decision_function(X[i])[0] + model.thresholds_
+        np.testing.assert_allclose(found, expected)
+        signs |= {(bool(s > 0), bool(scale > 1)) for s in score}
+    assert len(signs) == (4 if power < 1 else 2)
+
+
+def cut(X, n_words):
+    """The first words of each document, in an order drawn at random."""
+    rng = np.random.default_rng(0)
+    rows = np.zeros(X.shape, int)
+    for i, row in enumerate(np.asarray(X.toarray(), int)):
+        words = rng.permutation(np.repeat(np.arange(X.shape[1]), row))[:n_words]
+        np.add.at(rows[i], words, 1)
+    return rows
+
+
+def test_short_documents_do_not_get_most_classes(joined):
+    """Scaled for their length they get fewer, and more of them are right."""
+    X, y, tree = joined
+    model = MultiLabelClassifier(NaiveBayes(tree, nodes="leaves")).fit(X[:700], y[:700])
+    unscaled = clone(model).fit(X[:700], y[:700])
+    unscaled.median_length_ = 0.0
+    assert model.score(X[700:], y[700:]) > 0.98
+    for n_words, at_most in ((1, 4), (5, 3), (10, 2.5)):
+        short = cut(X[700:], n_words)
+        assert model.predict_indicator(short).sum() < at_most * 300
+        assert model.score(short, y[700:]) > unscaled.score(short, y[700:]) + 0.03
+
+
+def test_a_document_without_a_known_word_gets_no_class(corpus):
+    X, y = corpus
+    X = sparse.hstack([X, sparse.csr_matrix((240, 2))]).tocsr()
+    silent = np.zeros((3, 52))
+    silent[1, 51], silent[2, 50:] = 1, 40
+    for chosen in ({}, {"baseline": "pooled", "length_power": 0}):
+        for estimator in (NaiveBayes(), make_pipeline(FunctionTransformer(), NaiveBayes())):
+            model = MultiLabelClassifier(estimator, **chosen).fit(X, y)
+            assert (model.decision_function(silent) == -np.inf).all()
+            assert model.predict(silent) == [()] * 3
+            most = max(model.classes_, key=lambda c: sum(c in row for row in y))
+            assert most != model.classes_[0]  # where argmax would go by itself
+            assert model.set_params(at_least_one=True).predict(silent) == [(most,)] * 3
+            one = np.zeros((1, 52))
+            one[0, 5] = 1
+            assert np.isfinite(model.decision_function(one)).all()
+
+
+def test_documents_without_words_can_be_learned_from(corpus):
     X, y = corpus
     X = sparse.vstack([X, sparse.csr_matrix((2, 50))]).tocsr()
     model = MultiLabelClassifier(NaiveBayes()).fit(X, [*y, [], ["art"]])
-    # Nothing speaks for or against a class: it is as likely as all together.
-    np.testing.assert_allclose(model.decision_function(X[-1]), -model.thresholds_[None])
+    assert np.isfinite(model.thresholds_).all()
+    assert model.predict(X[-2:]) == [(), ()]
+    assert model.score(X, [*y, [], ["art"]]) > 0.8
+
+
+def test_models_that_classify_by_em_are_taken_by_their_probabilities(joined):
+    X, y, tree = joined
+    plc = MultiLabelClassifier(lw.PLC(tree, nodes="leaves")).fit(X[:700], y[:700])
+    assert plc.median_length_ == 0
+    assert plc.score(X[700:], y[700:]) > 0.95
+    proba = plc.estimator_.predict_proba(X[700:])
+    np.testing.assert_allclose(plc.decision_function(X[700:]), proba - plc.thresholds_)
+
+
+# --- score
+
+
+def test_score_is_micro_f1_in_every_form_of_labels(corpus):
+    X, y = corpus
+    rest, truth = X[150:], y[150:]
+    lists = MultiLabelClassifier(NaiveBayes()).fit(X[:150], y[:150])
+    expected = metrics.scores(truth, lists.predict(rest))["micro_f1"]
+    assert 0.8 < expected < 1
+    assert lists.score(rest, truth) == expected
+    assert lists.score(rest, [set(row) for row in truth]) == expected
+    assert lists.score(rest, [row * 2 for row in truth]) == expected
+    Y = indicator(y, lists.classes_)
+    matrix = MultiLabelClassifier(NaiveBayes()).fit(X[:150], Y[:150])
+    assert matrix.score(rest, Y[150:]) == expected
+    assert matrix.score(rest, sparse.csr_matrix(Y[150:])) == expected
+    tree = Taxonomy.from_paths(["life/art", "life/food", "law", "life/music", "sea"])
+    named = MultiLabelClassifier(NaiveBayes(tree)).fit(X[:150], y[:150])
+    paths = [[tree.paths[tree.index(label)] for label in row] for row in truth]
+    nodes = np.zeros((90, len(tree)), int)
+    for i, row in enumerate(paths):
+        nodes[i, tree.indices(row)] = 1
+    expected = metrics.scores(paths, named.predict(rest))["micro_f1"]
+    for same in (truth, paths, nodes):
+        assert named.score(rest, same) == expected
+
+
+def test_score_of_single_labels_unknown_ones_and_new_classes(corpus):
+    X, y = corpus
+    model = MultiLabelClassifier(NaiveBayes()).fit(X, y)
+    found = model.predict(X)
+    single = [row[0] for row in y]
+    expected = metrics.scores([[label] for label in single], found)["micro_f1"]
+    assert model.score(X, single) == expected
+    half = [row if i % 2 else None for i, row in enumerate(y)]
+    assert model.score(X, half) == metrics.scores(y[1::2], found[1::2])["micro_f1"]
+    new = [[*row, "new"] for row in y]
+    assert model.score(X, new) == metrics.scores(new, found)["micro_f1"] < model.score(X, y)
+    assert model.score(X, [[]] * 240) == 0
+    numbers = MultiLabelClassifier(NaiveBayes()).fit(X, indicator(y, model.classes_))
+    assert numbers.score(X, [[]] * 240) == 0
+    assert numbers.score(X, [[0, 1]] * 240) > 0  # not taken for a 0/1 matrix
+    with pytest.raises(LabelError, match=r"No document's labels are known, so there is nothing to"):
+        model.score(X, [None] * 240)
+    with pytest.raises(ValueError, match=r"X has 240 entries, but y has 3\."):
+        model.score(X, y[:3])
+
+
+def test_settings_are_chosen_by_score(corpus):
+    X, y = corpus
+    model = MultiLabelClassifier(NaiveBayes(), cv=2)
+    search = GridSearchCV(model, {"estimator__alpha": [1e9, 0.1]}, cv=2).fit(X, y)
+    assert search.best_params_ == {"estimator__alpha": 0.1}
+    first = model.set_params(estimator__alpha=0.1).fit(X[120:], y[120:]).predict(X[:120])
+    expected = metrics.scores(y[:120], first)["micro_f1"]
+    assert search.cv_results_["split0_test_score"][1] == expected > 0.8
 
 
 def test_at_least_one(spy):
@@ -514,7 +654,9 @@ def test_at_least_one(spy):
     model.at_least_one = True
     assert model.predict(X[:6]) == [(0,), (0,), (1,), (1,), (0,), (0,)]
     nothing = np.array([[-np.inf, -np.inf, 0]])
-    assert model.predict(nothing) == [()]
+    assert model.predict(nothing) == [(0,)]  # as many documents as the other, and first
+    model.document_counts_ = np.array([8, 9])
+    assert model.predict(nothing) == [(1,)]
 
 
 def test_data_frames_and_lists(corpus):
@@ -542,12 +684,9 @@ def test_follows_the_conventions_of_meta_estimators(corpus):
     refitted = model.fit(X[:100], y[:100])
     fresh = MultiLabelClassifier(NaiveBayes(alpha=0.1), cv=3).fit(X[:100], y[:100])
     np.testing.assert_array_equal(refitted.thresholds_, fresh.thresholds_)
-
-    def micro_f1(fitted, X, y):
-        return metrics.scores(y, fitted.predict_indicator(X))["micro_f1"]
-
     Y = indicator(y, ["art", "food", "law", "music", "sea"])
-    assert cross_val_score(model, X, Y, scoring=micro_f1, cv=2).min() > 0.8
+    for labels in (y, Y):
+        assert cross_val_score(model, X, labels, cv=2).min() > 0.8
 
 
 # --- Errors
@@ -593,6 +732,8 @@ X4, Y4 = np.arange(12.0).reshape(4, 3), [["a"], ["b"], ["a", "b"], []]
             {"estimator": LinearSVC()},
             r"LinearSVC takes one class per document. .*OneVsRestClassifier\(LinearSVC\(\.\.\.\)",
         ),
+        ({"random_state": "x"}, "random_state='x': expected a whole number of at least 0, a numpy"),
+        ({"random_state": -1}, "random_state=-1: expected a whole number of at least 0, a numpy"),
         ({"estimator": make_pipeline(LinearSVC())}, "LinearSVC takes one class per document"),
         ({"estimator": Confused()}, "decision_function of Confused gives NaN, which is no score"),
     ],
@@ -662,6 +803,7 @@ def test_damaged_files_are_refused(tmp_path):
         ("thresholds_", np.zeros(2), "thresholds_ do not fit the classes"),
         ("thresholds_", np.full(9, np.inf), "thresholds are no numbers"),
         ("document_counts_", np.full(9, -1), "document counts are no counts"),
+        ("median_length_", -1.0, "the median length is no length"),
         ("estimator_", lw.NaiveBayes().fit([[1]], ["x"]), "the estimator does not fit the classes"),
     ):
         model.__dict__.update(whole)

@@ -10,6 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
+import leafwise
+from leafwise.exceptions import ModelFileError
 from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.models.pachinko import PachinkoMachine
 from leafwise.selection import InformationGain
@@ -198,6 +200,21 @@ def test_each_decision_has_words_of_its_own():
     assert machine.score(unseen, truth) > all_words.score(unseen, truth) - 0.05 > 0.8
 
 
+def test_documents_without_words_have_the_shares_of_documents(corpus):
+    """Decision by decision the shares multiply to that of the documents at each node."""
+    machine = PachinkoMachine(TREE, greedy=False, n_words=50).fit(corpus.X, corpus.labels)
+    share = [np.mean(np.array(corpus.labels) == path) for path in machine.classes_]
+    silent = np.zeros((1, corpus.X.shape[1]))
+    np.testing.assert_allclose(machine.predict_proba(silent)[0], share, rtol=1e-9)
+
+
+def test_a_word_new_to_a_decision_speaks_for_the_way_with_fewer_words():
+    X = np.array([[2, 1, 0], [2, 9, 0]])
+    machine = PachinkoMachine().fit(X, ["few", "many"])
+    few, many = machine.predict_proba([[0, 0, 1]])[0]
+    assert few > many
+
+
 def test_documents_without_known_words_follow_the_priors():
     X = np.array([[2, 0, 0, 0], [0, 2, 0, 0], [0, 2, 0, 0], [0, 0, 2, 0]])
     y = ["a/x", "b/only/u", "b/only/u", "b/only/v"]
@@ -226,10 +243,12 @@ def test_several_labels_are_fractions_of_a_document(corpus, greedy):
         y[i] = [HOLDS[i % 7], HOLDS[(i + 1) % 7], HOLDS[(i + 3) % 7]][: i % 4]
     rows = np.repeat(np.arange(200), [len(several) for several in y])
     weight = np.array([1 / len(y[i]) for i in rows])
-    apart = PachinkoMachine(TREE, greedy=greedy, n_words=150).fit(
+    # λ is given: a held-out one leaves out occurrences, and those of half documents weigh half.
+    settings = {"estimator": NaiveBayes(alpha=0.1), "greedy": greedy, "n_words": 150}
+    apart = PachinkoMachine(TREE, **settings).fit(
         X[rows], [label for several in y for label in several], sample_weight=weight
     )
-    machine = PachinkoMachine(TREE, greedy=greedy, n_words=150).fit(X, y)
+    machine = PachinkoMachine(TREE, **settings).fit(X, y)
     unseen = corpus.X[200:300]
     np.testing.assert_allclose(machine.predict_proba(unseen), apart.predict_proba(unseen))
     # At the root, labels of one branch are one way: the fractions add up there.
@@ -261,6 +280,16 @@ def test_any_classifier_can_decide(corpus, estimator):
     np.testing.assert_allclose(machine.predict_proba(unseen).sum(axis=1), 1)
     assert machine.score(unseen, truth) > 0.3
     assert not hasattr(estimator, "classes_")  # what decides is a clone
+
+
+def test_only_machines_of_leafwise_estimators_are_saved(corpus, tmp_path):
+    machine = PachinkoMachine(TREE).fit(corpus.X, corpus.labels)
+    machine.save(tmp_path / "machine")
+    loaded = leafwise.load(tmp_path / "machine")
+    np.testing.assert_array_equal(loaded.predict_proba(corpus.X), machine.predict_proba(corpus.X))
+    machine.set_params(estimator=KNeighborsClassifier()).fit(corpus.X, corpus.labels)
+    with pytest.raises(ModelFileError, match=r"cannot be saved: .* and estimators of leafwise\."):
+        machine.save(tmp_path / "other")
 
 
 def test_an_estimator_without_probabilities_serves_a_greedy_machine_only(corpus):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -14,6 +13,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_non_negative
 
+from leafwise.exceptions import LabelError
 from leafwise.labels import Classes, read_labels
 from leafwise.selection import best_words, check_n_words, gain_of_membership
 from leafwise.taxonomy import Taxonomy, split_path
@@ -41,7 +41,8 @@ def agglomerate(
     Parameters
     ----------
     X : word counts, documents × words, sparse or dense
-    y : labels, in any form that the classifiers read; unlabelled documents are passed over
+    y : labels, in any form that the classifiers read, but no integers, which with a tree mean
+        nodes; unlabelled documents are passed over
     n_groups : int
         How many nodes stand between the root and the classes.
     n_words : int
@@ -57,8 +58,19 @@ def agglomerate(
     Returns
     -------
     Taxonomy
-        Of two levels. A class is called by its label; where labels are paths, by the last name,
-        or by the whole path if two classes end in the same name.
+        Of two levels. The name of a class is its label, whole even where that is a path, so that
+        a model with this tree takes the same `y`. It predicts paths of this tree; the label is
+        the last name on them.
+
+    Examples
+    --------
+    >>> from leafwise import NaiveBayes
+    >>> X = [[2, 1, 0, 0], [1, 2, 0, 0], [0, 0, 2, 1], [0, 0, 1, 2]]
+    >>> y = ["fruit/fig", "fruit/plum", "metal/tin", "metal/zinc"]
+    >>> tree = agglomerate(X, y, 2)
+    >>> model = NaiveBayes(tree).fit(X, y)
+    >>> [split_path(path)[-1] for path in model.predict(X)] == y
+    True
     """
     check_n_words(n_words)
     if not isinstance(n_groups, Integral) or n_groups < 1:
@@ -76,6 +88,12 @@ def agglomerate(
     check_consistent_length(X, range(labels.n_documents))
     if not len(labels.labels):
         raise ValueError("No document has a label, so there are no classes to group.")
+    if labels.labels.dtype.kind in "iu":
+        raise LabelError(
+            "agglomerate names nodes by labels, but y has integers, which a model with a tree "
+            "takes for the numbers of nodes. Give them as text: y.astype(str), with None for a "
+            "document without a label."
+        )
     classes = Classes.of_labels(labels)
     membership = classes.membership(labels)
     n_documents = np.asarray(membership.sum(axis=0)).ravel()
@@ -86,7 +104,7 @@ def agglomerate(
             "class for each group. Ask for fewer groups."
         )
     membership, n_documents = membership[:, used], n_documents[used]
-    names = _last_names(classes.names[used].tolist())
+    names = [str(label) for label in classes.names[used].tolist()]
 
     X = sparse.csr_matrix(X)
     words = best_words(gain_of_membership(X, membership), n_words)
@@ -148,10 +166,11 @@ def _tree(
     keywords: Sequence[tuple[str, ...]],
 ) -> Taxonomy:
     """Put each class under its group."""
-    taken = set(names)
+    # A label must not name both a class and a group, nor be the path of a class in a group.
+    taken = {*names, *(split_path(name)[0] for name in names if "/" in name)}
     inner = []
     for name in group_names:
-        while name in taken:  # a label must not name both a class and a group
+        while name in taken:
             name += " (group)"
         taken.add(name)
         inner.append(name)
@@ -160,9 +179,3 @@ def _tree(
         [-1, *[0] * len(inner), *(group + 1).tolist()],
         [(), *keywords, *[None] * len(names)],
     )
-
-
-def _last_names(labels: list[Any]) -> list[str]:
-    last = [(split_path(str(label)) or (str(label),))[-1] for label in labels]
-    n_with_name = Counter(last)
-    return [name if n_with_name[name] == 1 else str(label) for name, label in zip(last, labels)]

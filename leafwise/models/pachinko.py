@@ -39,13 +39,19 @@ class PachinkoMachine(NodeClassifier):
     proportion to their number; an estimator that takes no weights learns it as often, unweighted.
     Documents without a label are passed over.
 
+    A document without any word has what the estimators make of it: of `NaiveBayes`, the shares of
+    the training documents on each way, so that P(node) is the share of documents at the node. A
+    word that no document at a decision had may still weigh there; in `NaiveBayes` it speaks for
+    the way with fewer words.
+
     Parameters
     ----------
     taxonomy : Taxonomy or None
         The tree; None makes a flat one of the distinct labels.
     estimator : classifier or None
         What decides, a clone of it at each node; None for `NaiveBayes()`. Without `predict_proba`
-        it serves a greedy machine only, whose probabilities are then 0 and 1.
+        it serves a greedy machine only, whose probabilities are then 0 and 1. A machine is saved
+        by `save` only with estimators of leafwise: a file of its kind holds no code.
     greedy : bool
         Whether to follow the best way at each node, or to take the node of largest probability.
     n_words : int or None

@@ -163,8 +163,9 @@ _REUTERS_PROTOCOL = (
     "every category whose score is above its threshold. Letters are lowered; all words of the "
     "training documents are kept, without stop word removal and without T's choice of words by "
     "information gain. HM, HS and NB score by log P(d|c) - log P(d) over the square root of the "
-    "number of words, where P(d) is that of all classes and not, as T's, of all words. Thresholds "
-    "come from held-out scores of five parts of the training documents (MultiLabelClassifier with "
+    "number of words, where P(d) is that of all classes and not, as T's, of all words; in short "
+    "documents scores below 0 are scaled up to those of the median length. Thresholds come from "
+    "held-out scores of five parts of the training documents (MultiLabelClassifier with "
     f"its defaults, seed {SEED})."
 )
 
