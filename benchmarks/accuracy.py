@@ -76,7 +76,7 @@ def settings(data: str | None, n_draws: int) -> None:
     models = {
         "NaiveBayes": NaiveBayes(**tree),
         "HierarchicalShrinkage": HierarchicalShrinkage(**tree),
-        "shrinkage, levels pooled": HierarchicalShrinkage(levels="pooled", **tree),
+        "shrinkage, levels apart": HierarchicalShrinkage(levels="apart", **tree),
         "shrinkage, documents left out": HierarchicalShrinkage(holdout="document", **tree),
         "shrinkage, 30 % held out": HierarchicalShrinkage(holdout=0.3, **tree),
         "shrinkage, unseen words speak": Talkative(**tree),
