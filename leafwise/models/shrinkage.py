@@ -38,8 +38,8 @@ class HierarchicalShrinkage(PathMixture):
     holdout : {"occurrence", "document"} or float
         What the weights are fitted to: each occurrence of a word, explained by all others of its
         class; all of a word's occurrences in a document together (taking them as spread evenly
-        over the class's documents that have the word); or this fraction of the documents, chosen
-        at random, in which case the weights are those of a model of the other documents.
+        over the class's documents that have the word); or this fraction of the documents, which
+        their own words choose, in which case the weights are those of a model of the others.
     class_prior : {"learned", "uniform"} or array
         P(node), as in `NaiveBayes`.
     nodes : {"all", "leaves"} or list of labels
