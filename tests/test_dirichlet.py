@@ -6,9 +6,10 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 import leafwise as lw
+from leafwise.models import dirichlet
 from leafwise.models._tree_means import responses, solve
 from leafwise.models._word_lists import WordLists
-from leafwise.models.dirichlet import _left_out
+from leafwise.models.dirichlet import _left_out, _likeliest_of_the_best
 from leafwise.synthetic import make_corpus
 
 TREE = lw.Taxonomy.from_dict({"a": {"x": None, "y": {"deep": None}}, "b": {"z": None}, "c": None})
@@ -179,16 +180,53 @@ def test_automatic_sigma_is_near_the_best_for_documents_left_out():
     assert left_out(auto.sigma_) > max(values) - 0.03 * abs(max(values))
 
 
-def test_automatic_sigma_looks_at_a_sample_and_where_there_is_nothing_to_choose():
-    X, y = corpus(n=100)
-    some = [
-        lw.HierarchicalDirichlet(TREE, sample_size=20, random_state=seed).fit(X, y).sigma_
-        for seed in (0, 0, 1)
-    ]
-    assert some[0] == some[1] != some[2]
+def test_of_the_best_the_likeliest_is_chosen():
+    rng = np.random.default_rng(0)
+    good = rng.random(400) < 0.7
+    nearly = good.copy()
+    nearly[np.flatnonzero(good)[:3]] = False  # three of 400 fewer: chance
+    bad = rng.random(400) < 0.4
+    right = np.array([good, nearly, bad], float)
+    ones = np.ones(400)
+    assert _likeliest_of_the_best(right, np.array([-2.0, -1.0, 0.0]), ones) == 1
+    assert _likeliest_of_the_best(right, np.array([-1.0, -2.0, 0.0]), ones) == 0
+    few = right[:, :4]  # four documents show nothing
+    assert _likeliest_of_the_best(few, np.array([-2.0, -1.0, 0.0]), ones[:4]) == 2
+
+
+def test_automatic_sigma_suits_the_corpus():
+    tree = lw.Taxonomy.from_paths(f"{a}/{i}" for a in "abc" for i in "12")
+    chosen = []
+    for concentration in (20, 2000):  # nodes far from their parents, and near
+        drawn = make_corpus(
+            tree, 600, 200, 20, model="dirichlet", concentration=concentration, random_state=0
+        )
+        chosen.append(
+            lw.HierarchicalDirichlet(tree, nodes="leaves").fit(drawn.X, drawn.labels).sigma_
+        )
+    assert chosen[0] < chosen[1]
+
+
+def test_automatic_sigma_where_there_is_nothing_to_choose():
+    X, _ = corpus()
     assert lw.HierarchicalDirichlet().fit([[1, 2]], ["a"]).sigma_ == 1.0
     several = [["a", "c"]] * 5  # no document shows what one class is
     assert lw.HierarchicalDirichlet(TREE).fit(X[:5], several).sigma_ == 1.0
+
+
+def test_automatic_sigma_looks_at_a_sample(monkeypatch):
+    X, y = corpus(n=100)
+    whole = lw.HierarchicalDirichlet(TREE, sample_size=100).fit(X, y).sigma_
+    assert lw.HierarchicalDirichlet(TREE, sample_size=100, random_state=5).fit(X, y).sigma_ == whole
+    seen = []
+
+    def spy(first, last, *arguments):
+        seen.append(len(arguments[-1]))
+        arguments[-1][first:last] = 0.0
+
+    monkeypatch.setattr(dirichlet, "_left_out", spy)
+    lw.HierarchicalDirichlet(TREE, sample_size=20).fit(X, y)
+    assert set(seen) == {20}
 
 
 def test_blocks_add_up_and_keep_the_first_sigma():

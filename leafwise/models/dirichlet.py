@@ -8,7 +8,6 @@ from typing import Any, Self
 import numba
 import numpy as np
 from scipy import sparse
-from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from leafwise.labels import read_labels
@@ -19,7 +18,8 @@ from leafwise.models._tree_means import TreeMeans, responses, solve
 from leafwise.models._word_lists import WordLists
 from leafwise.taxonomy import Taxonomy
 
-_RANGE = (1e-1, 1e7)  # where "auto" looks for σ
+_GRID = 10.0 ** np.arange(0, 6.5, 0.5)  # what "auto" chooses from
+_MOST_CLASSES = 1000  # beyond, only those of the documents that decide
 
 
 class HierarchicalDirichlet(TableClassifier):
@@ -34,9 +34,9 @@ class HierarchicalDirichlet(TableClassifier):
         The tree whose nodes are the classes; None makes the distinct labels the classes.
     sigma : "auto", float, or a float for each level below the root
         How tightly a node is bound to its parent, in words: near 0 nodes share nothing, towards
-        infinity all have one distribution. "auto" takes the value under which the labels of
-        training documents are most probable, each given all others; `partial_fit` does so at its
-        first call.
+        infinity all have one distribution. "auto" takes the value under which most training
+        documents are put where they are, each by all others; `partial_fit` does so at its first
+        call.
     class_prior : {"learned", "uniform"} or array
         P(node), as in `NaiveBayes`.
     nodes : {"all", "leaves"} or list of labels
@@ -118,7 +118,7 @@ class HierarchicalDirichlet(TableClassifier):
     def _likeliest(
         self, X: sparse.csr_matrix, membership: sparse.csr_matrix, weight: np.ndarray
     ) -> float:
-        """Choose the σ under which documents are most probably where they are.
+        """Choose the σ under which documents are put where they are, most often and most surely.
 
         Each is judged by the model of all others, which is known from that of all in closed form.
         """
@@ -128,31 +128,40 @@ class HierarchicalDirichlet(TableClassifier):
             rng = np.random.default_rng(self.random_state)
             documents = np.sort(rng.permutation(documents)[: self.sample_size])
         own = membership[documents].indices
-        # Classes that none of these documents is in say nothing of how classes differ.
-        columns, own = np.unique(own, return_inverse=True)
-        if len(columns) < 2:
+        columns = self._live
+        if len(columns) > _MOST_CLASSES:
+            columns = np.unique(own)
+        if len(documents) == 0 or len(columns) < 2:
             return 1.0
+        own = np.searchsorted(columns, own)
         X = sparse.csr_matrix(X[documents], dtype=np.float64)
         X.sum_duplicates()
         pooled = np.asarray(self.word_counts_.sum(axis=0)).ravel()
         weight = weight[documents]
         once = np.minimum(weight, 1.0)  # a document of weight 2 is two, of which one is left out
-
-        def loss(log_sigma: float) -> float:
-            self._means = self._solve(np.exp(log_sigma))
+        at_own = (np.arange(len(documents)), own)
+        log_prior = np.tile(self._log_prior[columns], (len(documents), 1))
+        if isinstance(self.class_prior, str) and self.class_prior == "learned":
+            left = np.maximum(self.document_counts_[columns][own] - once, 0.0)
+            with np.errstate(divide="ignore"):
+                log_prior[at_own] = np.log(left / self.document_counts_.sum())
+        right, likelihood = np.empty((len(_GRID), len(documents))), np.empty(len(_GRID))
+        for k, sigma in enumerate(_GRID):
+            self._means = self._solve(sigma)
             theta = np.ascontiguousarray(self._p_w_given_classes(columns).T)
             rise = responses(self.taxonomy_, self._means, self.nodes_[columns])
             arguments = (X.indptr, X.indices, X.data, once, own, theta, rise, pooled)
             scores = np.empty((len(documents), len(columns)))
             parts = [part for part in np.array_split(np.arange(len(documents)), 8) if len(part)]
-            in_threads(lambda part: _left_out(part[0], part[-1] + 1, *arguments, scores), parts)
-            log_p = scores[np.arange(len(documents)), own] - logsumexp(scores, axis=1)
-            return -float(np.average(log_p, weights=weight))
 
-        found = minimize_scalar(
-            loss, bounds=np.log(_RANGE), method="bounded", options={"xatol": 0.05}
-        )
-        return float(np.exp(found.x))
+            def score(part: np.ndarray, a: tuple = arguments, out: np.ndarray = scores) -> None:
+                _left_out(part[0], part[-1] + 1, *a, out)  # type: ignore[call-arg]
+
+            in_threads(score, parts)
+            log_p = scores[at_own] - logsumexp(scores, axis=1)
+            likelihood[k] = np.average(log_p, weights=weight)
+            right[k] = (scores + log_prior).argmax(axis=1) == own
+        return float(_GRID[_likeliest_of_the_best(right, likelihood, weight)])
 
     def _p_w_given_classes(self, columns: np.ndarray) -> np.ndarray:
         return np.stack([self._p_w_given_node(int(node)) for node in self.nodes_[columns]])
@@ -180,6 +189,19 @@ class HierarchicalDirichlet(TableClassifier):
             _check_sigma(self.sigma)
         check_positive("sample_size", self.sample_size)
         check_seed(self.random_state)
+
+
+def _likeliest_of_the_best(right: np.ndarray, likelihood: np.ndarray, weight: np.ndarray) -> int:
+    """Choose a row: of those with about as many right as the best, the one of highest likelihood.
+
+    Few documents leave it to chance which row has the most; so a row is left out only where it
+    has fewer by more than two standard errors of the difference.
+    """
+    share = weight / weight.sum()
+    lost = right[np.argmax(right @ share)] - right
+    mean = lost @ share
+    error = np.sqrt(((lost - mean[:, None]) ** 2) @ share / weight.sum())
+    return int(np.argmax(np.where(mean <= 2 * error, likelihood, -np.inf)))
 
 
 def _check_sigma(sigma: Any) -> None:
