@@ -69,9 +69,10 @@ def settings(data: str | None, n_draws: int) -> None:
     print("## Settings of shrinkage and mixture\n")
     print(
         "The defaults of `HierarchicalMixture` (one step of the word distributions, from levels\n"
-        "taken apart, one of the weights) were chosen by accuracy on the newsgroups, so these\n"
-        "figures flatter them. The directories had no part in it: there, half of the documents is\n"
-        "learned from, drawn at random, and the mean is over the eight directories.\n"
+        "taken apart, one of the weights) were found by accuracy on the newsgroups, so these\n"
+        "figures flatter them. The directories only served to check that they hold elsewhere:\n"
+        "there, half of the documents is learned from, drawn at random, and the mean is over the\n"
+        "eight directories. How `HierarchicalDirichlet` chooses σ was settled on both.\n"
     )
     models = {
         "NaiveBayes": NaiveBayes(**tree),
