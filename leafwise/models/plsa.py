@@ -15,7 +15,7 @@ from leafwise.labels import Classes
 from leafwise.models._base import NodeClassifier
 from leafwise.models._counts import document_weights, statistics
 from leafwise.models._em import Expected, Rows, Sharing, check_sharing, e_step, run_em
-from leafwise.models._heldout import Holdout
+from leafwise.models._heldout import Holdout, evidence_statistics, held_out
 from leafwise.models._path_mixture import check_positive, to_shares
 from leafwise.models.mixture import HierarchicalMixture
 from leafwise.models.naive_bayes import heldout_alpha
@@ -289,7 +289,11 @@ class PLSAClassifier(NodeClassifier):
     ) -> Self:
         weighted = sparse.csr_matrix(sparse.diags_array(weight) @ membership)
         counts, documents = statistics(X, weighted)
-        alpha = heldout_alpha(counts) if self.alpha == "heldout" else float(self.alpha)
+        alpha = self.alpha
+        if alpha == "heldout":
+            counts.sum_duplicates()
+            evidence = evidence_statistics(X, weighted, "occurrence", 0)
+            alpha = heldout_alpha(counts, held_out(counts, evidence, "occurrence").removed)
         live = np.flatnonzero(documents)
         p_w = counts[live].T.toarray() + alpha
         p_w /= p_w.sum(axis=0)
