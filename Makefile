@@ -5,6 +5,7 @@ BIN := .venv/bin
 DATA ?= $(or $(LEAFWISE_DATA),../shared/data)
 # The tables and figures of the papers, for docs.
 EXPERIMENTS := toutanova-table-3 toutanova-table-4 toutanova-figure-2 \
+  veeramachaneni-table-2 veeramachaneni-figure-4 \
   zhu-table-2 zhu-table-3 zhu-figure-3 gaussier-figure-5
 
 .PHONY: help install demo test lint bench docs clean
@@ -44,6 +45,7 @@ docs: install
 	$(BIN)/leafwise demo --picture docs/demo.svg
 	$(BIN)/python benchmarks/accuracy.py --data $(DATA) --out docs/accuracy.md
 	$(BIN)/python benchmarks/performance.py docs/performance.md --data $(DATA)
+	$(BIN)/python benchmarks/dirichlet.py --data $(DATA) --out docs/scale-dirichlet.md
 	$(BIN)/python benchmarks/pictures.py docs --data $(DATA)
 	for name in $(EXPERIMENTS); do \
 	  $(BIN)/leafwise reproduce $$name --data $(DATA) --out docs/reproduction || exit 1; \

@@ -10,6 +10,9 @@ which made the first version four times slower. `_find_words` returns to its cal
 
 from __future__ import annotations
 
+import re
+from functools import cache
+
 import numpy as np
 from numba import njit
 
@@ -199,6 +202,30 @@ def number_words(
         slots = np.zeros(4 * size, np.uint64)
         _rehash(tags, is_long, state[3], slots)
     return ids[: state[2]], id_ends, pool[: state[4]].copy(), ends[: state[3]].copy()
+
+
+@cache
+def split_at_end() -> tuple[np.ndarray, np.ndarray]:
+    """Return tables for `number_words` to take everything between two ENDs as a word."""
+    fold = np.arange(256, dtype=np.uint16)
+    fold[END] = SEPARATOR
+    return fold, np.zeros(1, bool)
+
+
+@cache
+def word_characters(lowercase: bool, ascii_only: bool) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return tables for `number_words` to find what ``\w`` matches, by asking `re` itself."""
+    fold = np.full(256, SEPARATOR, np.uint16)
+    for byte in range(128):
+        if re.match(r"\w", chr(byte)):
+            fold[byte] = ord(chr(byte).lower()) if lowercase else byte
+    if ascii_only:
+        return fold, np.zeros(1, bool)
+    fold[0xC2:0xF5] = MULTIBYTE
+    is_word = np.zeros(0x110000, bool)
+    for match in re.finditer(r"\w+", "".join(map(chr, range(0x110000)))):
+        is_word[match.start() : match.end()] = True
+    return fold, is_word
 
 
 @njit(nogil=True, cache=True)

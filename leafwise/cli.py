@@ -300,7 +300,11 @@ def reproduce(
     ] = None,
     sizes: Annotated[
         str | None,
-        typer.Option("--sizes", help="Documents per class, such as 7,20,67; else the paper's."),
+        typer.Option(
+            "--sizes",
+            help="Documents per class, such as 7,20,67 (for V's tables, values of σ); else the "
+            "paper's.",
+        ),
     ] = None,
 ) -> None:
     """Measure a table or figure of the papers again, beside what was published.
@@ -319,7 +323,7 @@ def reproduce(
     if wanted is not None and not experiment.sized:
         _usage(f"{name} is measured once, on all training documents: it has no --sizes.")
     if draws is not None and not experiment.drawn:
-        _say(f"{name} has one split into training and test documents: --draws changes nothing.")
+        _say(f"{name} draws no documents at random: --draws changes nothing.")
     _check_corpora(data, experiment.files)
     papers.check_folder(out, name)  # now, rather than after the work
     with _steps() as on_progress:
@@ -497,7 +501,8 @@ def _fit(tree: Taxonomy, texts: Any, labels: Any, language: str) -> TaxonomyClas
     from leafwise.text import WordCounter
 
     stop_words = "english" if language == "english" else None
-    counter = WordCounter(stop_words=stop_words, stemmer=None if language == "none" else language)
+    stemmer = None if language == "none" else language
+    counter = WordCounter(stop_words=stop_words, stemmer=stemmer, compounds=True)
     try:
         return TaxonomyClassifier(tree, counter=counter).fit(texts, labels)
     except LeafwiseError:

@@ -150,13 +150,20 @@ class Dataset:
         return f"<Dataset {self.name}: {parts}>"
 
 
-def load_stdlib() -> Dataset:
+def load_stdlib(names: bool = True) -> Dataset:
     """The docstrings of the running Python's standard library, one document each.
 
     A label is "section/module" as in the table of contents of the library reference. Node
     keywords are the words of section titles and module names. Private names, very short
     docstrings and repetitions within a module are left out. How many documents there are
     depends on the Python version and the platform.
+
+    Parameters
+    ----------
+    names : whether a docstring has a heading, as an entry of a reference manual has: the object's
+        name within its module as it is written in code ("HTMLParser.handle_starttag"), on a line
+        of its own. A module's own docstring has none, for its name is the label. Ids and labels
+        are the same either way.
     """
     from leafwise import stdlib_tree
 
@@ -164,23 +171,24 @@ def load_stdlib() -> Dataset:
     paths = {
         module: join_path((section, module)) for section in contents for module in contents[section]
     }
-    modules, ids, texts = zip(*stdlib_tree.docstrings())
-    labels = [paths[module] for module in modules]
+    owners, ids, docstrings = zip(*stdlib_tree.docstrings())
+    labels = [paths[module] for module in owners]
     present = set(labels)
     keywords: dict[str, Sequence[str]] = {}
-    for section, names in contents.items():
-        used = {paths[name]: words for name, words in names.items() if paths[name] in present}
+    for section, modules in contents.items():
+        used = {paths[name]: words for name, words in modules.items() if paths[name] in present}
         if used:
             keywords |= {join_path((section,)): stdlib_tree.section_words(section)} | used
+    headings = [name.partition(":")[2] if names else "" for name in ids]
     return Dataset(
-        texts=list(texts),
+        texts=[f"{name}\n{text}" if name else text for name, text in zip(headings, docstrings)],
         labels=labels,
         taxonomy=Taxonomy.from_paths(keywords, keywords=keywords),
         ids=list(ids),
         split=None,
         name="stdlib",
-        description="Docstrings of the running Python's standard library under the sections and "
-        "modules of the library reference.",
+        description=f"{'Names and docstrings' if names else 'Docstrings'} of the running Python's "
+        "standard library under the sections and modules of the library reference.",
     )
 
 

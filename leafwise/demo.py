@@ -22,7 +22,7 @@ from leafwise._version import __version__
 from leafwise.atomic import replacing
 from leafwise.datasets import Dataset, load_stdlib
 from leafwise.explain import Explanation
-from leafwise.keywords import keyword_scores
+from leafwise.keywords import read_keywords
 from leafwise.models.taxonomy_classifier import TaxonomyClassifier
 from leafwise.taxonomy import Taxonomy
 
@@ -52,9 +52,10 @@ def _show(console: Console) -> None:
 
     n_sections = len(dataset.taxonomy.children(0))
     console.print(
-        f"[bold]leafwise {__version__}[/] sorts [bold]{len(dataset):,}[/] docstrings of Python "
-        f"{platform.python_version()} into [bold]{len(set(dataset.labels))}[/] modules in "
-        f"[bold]{n_sections}[/] sections, from the words in their names alone. No label is used."
+        f"[bold]leafwise {__version__}[/] sorts [bold]{len(dataset):,}[/] entries of Python "
+        f"{platform.python_version()}'s documentation into [bold]{len(set(dataset.labels))}[/] "
+        f"modules in [bold]{n_sections}[/] sections, by the words in the names of modules and "
+        "sections alone. No label is used."
     )
     console.print(_draw(dataset.taxonomy))
     console.print("\nA few documents, with the [green]words that decided[/]:")
@@ -79,7 +80,8 @@ def _command() -> str:
 def _match_keywords(model: TaxonomyClassifier, dataset: Dataset) -> np.ndarray:
     """Take for each document the node whose keywords it matches best."""
     X = model.counter_.transform(dataset.texts)
-    scores = keyword_scores(X, model._keyword_weights)
+    keywords = read_keywords(dataset.taxonomy, model.counter_, X)
+    scores = keywords.scores(X, dataset.taxonomy.parent)[:, model.nodes_]
     return np.where(scores.any(axis=1), model.classes_[scores.argmax(axis=1)], "")
 
 

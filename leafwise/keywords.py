@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from sklearn.utils.validation import check_is_fitted
 
 from leafwise.taxonomy import Taxonomy
 from leafwise.text import WordCounter
@@ -14,51 +20,241 @@ INHERITED = 0.3  # what a parent's keyword is worth to its child, and so on down
 
 
 class Keywords(NamedTuple):
-    """The weight of each word for each node, and the keywords that are in no document."""
+    """The keywords of a tree that documents have: terms of one word, or phrases of several.
 
-    weights: sparse.csr_matrix  # words × nodes
+    Attributes
+    ----------
+    terms : CSR matrix, terms × words, ones
+    weights : CSR matrix, terms × nodes
+        What a term says of the nodes that have it, those below them not included. More, the fewer
+        documents have it (idf); less, the more nodes share it.
+    own : CSR matrix, nodes × words
+        The weights of terms by their words, those that no document has so far included.
+    found : array
+        For each term, how many documents have it.
+    known : array of bool
+        For each node, whether documents have a keyword of it or of a node above.
+    unknown : list of str
+        The keywords that are in no document.
+    """
+
+    terms: sparse.csr_matrix
+    weights: sparse.csr_matrix
+    own: sparse.csr_matrix
+    found: np.ndarray
+    known: np.ndarray
     unknown: list[str]
 
+    def matches(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Return documents × terms: 1 + log n for a term that is there n times, nothing else.
 
-def keyword_weights(taxonomy: Taxonomy, counter: WordCounter, X: sparse.csr_matrix) -> Keywords:
-    """Weigh the keywords of a tree by how common they are in documents.
+        A phrase is there where all its words are, as often as the rarest of them.
+        """
+        matches = match_terms(self.terms, X)
+        matches.data = 1.0 + np.log(np.maximum(matches.data, 1.0))
+        return matches
 
-    A word counts more the fewer documents have it (idf), and less the more nodes share it. The
-    words of a keyword of several words share its weight. A child has its parent's keywords too, at
-    a fraction.
+    def scores(self, X: sparse.csr_matrix, parent: np.ndarray) -> np.ndarray:
+        """Return documents × nodes, dense: the weights of what matches, inherited ones too."""
+        scores = (self.matches(X) @ self.weights).toarray()
+        for i in range(1, len(parent)):
+            scores[:, i] += INHERITED * scores[:, parent[i]]
+        return scores
+
+    def words(self, parent: np.ndarray, nodes: np.ndarray) -> sparse.csr_matrix:
+        """Return nodes × words: what the words of the nodes' keywords are worth beside each other.
+
+        A node has its own keywords and, with less weight, those of nodes above it that are not
+        among the `nodes`, which have no other way to count. Those that documents have sum to one;
+        those that none has so far come on top, for documents to come.
+        """
+        is_above = np.ones(len(parent), bool)
+        is_above[nodes] = False
+        every = _inherited(self.own, parent, is_above)
+        occurs = np.zeros(self.own.shape[1])
+        occurs[np.unique(self.terms[self.found > 0].indices)] = 1.0
+        total = np.asarray(every.sum(axis=1)).ravel()
+        found = every @ occurs
+        total = np.where(found > 0, found, total)
+        share = sparse.diags_array(1.0 / np.where(total > 0, total, 1.0))
+        return sparse.csr_matrix((share @ every)[nodes])
+
+
+def read_keywords(taxonomy: Taxonomy, vocabulary: Any, X: sparse.csr_matrix) -> Keywords:
+    """Find the keywords of a tree in documents, and weigh them.
+
+    Parameters
+    ----------
+    vocabulary : the words of X's columns, or the fitted WordCounter that counted them
+    X : word counts of documents
     """
-    n_documents = np.bincount(X.indices, minlength=X.shape[1])
     of_node = [(i, keyword) for i in range(1, len(taxonomy)) for keyword in taxonomy.keywords[i]]
-    counts = counter.transform([keyword for _, keyword in of_node])
-    n_words = np.diff(counts.indptr)
-    n_found = counts @ (n_documents > 0)
-    unknown = sorted({keyword for (_, keyword), n in zip(of_node, n_found) if n == 0})
-    node = np.repeat(np.array([i for i, _ in of_node], np.int64), n_words)
-    share = np.repeat(1.0 / np.maximum(n_words, 1), n_words)
-    shape = (len(taxonomy), counts.shape[1])
-    own = sparse.csr_matrix((share, (node, counts.indices)), shape)
-    own.data = np.minimum(own.data, 1.0)  # a word that is there twice counts once
-
-    idf = np.log1p(X.shape[0] / np.maximum(n_documents, 1))  # never 0
-    n_nodes = np.maximum(np.diff(own.tocsc().indptr), 1)
-    own = own @ sparse.diags_array(idf / n_nodes)
-    # Σ_k INHERITED^k parent^k, applied from the root down: parents stand before children.
-    inherited = own.tocsr()
-    up = sparse.csr_matrix(
+    spelled = list(dict.fromkeys(keyword for _, keyword in of_node))
+    terms = _spell(spelled, vocabulary, X.shape[1])
+    columns = sorted({term for term in terms if term})
+    number = {term: k for k, term in enumerate(columns)}
+    n_words = np.array([len(term) for term in columns], np.int64)
+    table = sparse.csr_matrix(
         (
-            np.full(len(taxonomy) - 1, INHERITED),
-            (np.arange(1, len(taxonomy)), taxonomy.parent[1:]),
+            np.ones(n_words.sum()),
+            np.array([w for term in columns for w in term], np.int32),
+            np.append(0, np.cumsum(n_words)),
         ),
-        (len(taxonomy), len(taxonomy)),
+        (len(columns), X.shape[1]),
     )
-    step = own
-    for _ in range(int(taxonomy.depth.max())):
+    n_documents = np.diff(match_terms(table, X).tocsc().indptr)
+    has_term = {word: number[term] for word, term in zip(spelled, terms) if term}
+    unknown = sorted(
+        word for word in spelled if word not in has_term or not n_documents[has_term[word]]
+    )
+
+    pairs = sorted({(has_term[word], i) for i, word in of_node if word in has_term})
+    rows, nodes = np.array(pairs, np.int64).reshape(-1, 2).T
+    n_nodes = np.bincount(rows, minlength=len(columns))
+    idf = np.log1p(X.shape[0] / np.maximum(n_documents, 1)) / np.maximum(n_nodes, 1)
+    weights = sparse.csr_matrix((idf[rows], (rows, nodes)), (len(columns), len(taxonomy)))
+    each = sparse.diags_array(1.0 / np.maximum(n_words, 1)) @ table  # a phrase's words share
+    own = sparse.csr_matrix(weights.T @ each)
+    occurs = (n_documents > 0).astype(float)
+    weights = sparse.csr_matrix(sparse.diags_array(occurs) @ weights)
+    weights.eliminate_zeros()
+    known = np.asarray((weights > 0).sum(axis=0)).ravel() > 0
+    for i in range(1, len(taxonomy)):
+        known[i] |= known[taxonomy.parent[i]]
+    return Keywords(table, weights, own, n_documents, known, unknown)
+
+
+def _inherited(own: sparse.csr_matrix, parent: np.ndarray, is_above: np.ndarray) -> Any:
+    """Sum over the path of each node, with less weight for those further up.
+
+    A path ends at a node that is not `is_above`.
+    """
+    below = np.flatnonzero(parent >= 0)
+    below = below[is_above[parent[below]]]
+    shape = (len(parent), len(parent))
+    up = sparse.csr_matrix((np.full(len(below), INHERITED), (below, parent[below])), shape)
+    every = step = own
+    while step.nnz:
         step = up @ step
-        inherited = inherited + step
-    return Keywords(sparse.csr_matrix(inherited.T), unknown)
+        every = every + step
+    return sparse.csr_matrix(every)
 
 
-def keyword_scores(X: sparse.csr_matrix, weights: sparse.csr_matrix) -> np.ndarray:
-    """Return documents × nodes: the weights of the words that occur, repetition damped."""
-    damped = sparse.csr_matrix((1.0 + np.log(X.data), X.indices, X.indptr), X.shape)
-    return (damped @ weights).toarray()
+def _spell(keywords: list[str], vocabulary: Any, n_words: int) -> list[tuple[int, ...]]:
+    """Return the columns of each keyword, sorted: none where a word of it has no column."""
+    counter, column = _reader(vocabulary, n_words)
+    if not keywords:
+        return []
+    try:
+        counts = counter.fit_transform(keywords)
+    except ValueError:  # no keyword has a word that counts
+        return [()] * len(keywords)
+    names = counter.get_feature_names_out().tolist()
+    spelled = []
+    for row in np.split(counts.indices, counts.indptr[1:-1]):
+        written = [names[w] for w in row]
+        words = [w for w in written if " " not in w]
+        runs = [w for w in written if " " in w and w in column]  # counted as one
+        if runs:
+            longest = max(runs, key=len)
+            words = [longest, *(w for w in words if w not in longest.split())]
+        found = [w for w in words if w in column]
+        missing = [w for w in words if w not in column and w not in ENGLISH_STOP_WORDS]
+        spelled.append(() if missing else tuple(sorted(column[w] for w in found)))
+    return spelled
+
+
+def _reader(vocabulary: Any, n_words: int) -> tuple[WordCounter, dict[str, int]]:
+    """Return a counter that reads keywords as the documents were read, and the words' columns."""
+    vocabulary = getattr(vocabulary, "estimator", vocabulary)  # of a FrozenEstimator
+    if isinstance(vocabulary, WordCounter):
+        try:
+            check_is_fitted(vocabulary)
+        except NotFittedError:
+            raise ValueError(
+                "vocabulary is a WordCounter that is not fitted: expected the one that counted X. "
+                "(Where a model is cloned, its parts are cloned unfitted: give the words, "
+                "counter.get_feature_names_out(), or FrozenEstimator(counter).)"
+            ) from None
+        reader = clone(vocabulary).set_params(min_count=1, max_df=1.0, compounds=False, n_jobs=1)
+        column = dict(vocabulary.vocabulary_)
+    else:
+        names = _names(vocabulary)
+        column = {name: k for k, name in enumerate(names)}
+        if len(column) != len(names):
+            raise ValueError("vocabulary has a word twice: expected one word for each column.")
+        longest = max((name.count(" ") + 1 for name in names), default=1)
+        reader = WordCounter(ngram_range=(1, longest), n_jobs=1)
+    if len(column) != n_words:
+        raise ValueError(
+            f"vocabulary has {len(column)} words, X {n_words} columns: expected the words of the "
+            "columns, as get_feature_names_out of the counter gives them."
+        )
+    return reader, column
+
+
+def _names(vocabulary: Any) -> list[str]:
+    if isinstance(vocabulary, str | bytes) or not isinstance(vocabulary, Sequence | np.ndarray):
+        raise TypeError(
+            f"vocabulary is a {type(vocabulary).__name__}, expected the words of the columns, as "
+            "get_feature_names_out of the counter gives them, or the fitted WordCounter."
+        )
+    names = list(vocabulary)
+    odd = next((name for name in names if not isinstance(name, str)), None)
+    if odd is not None:
+        raise TypeError(f"vocabulary holds {odd!r}, expected words.")
+    return names
+
+
+def match_terms(terms: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Return documents × terms: how often a document has all words of a term."""
+    X = sparse.csr_matrix(X, copy=not X.has_sorted_indices)
+    X.sum_duplicates()
+    n_documents = np.bincount(X.indices, minlength=X.shape[1])
+    # Each term is looked for where its rarest word is.
+    n_terms = terms.shape[0]
+    first = np.empty(n_terms, np.int64)
+    for k in range(n_terms):
+        words = terms.indices[terms.indptr[k] : terms.indptr[k + 1]]
+        first[k] = words[np.argmin(n_documents[words])]
+    by_word = np.argsort(first, kind="stable")
+    begins = np.append(0, np.cumsum(np.bincount(first, minlength=X.shape[1])))
+    most = int((n_documents * np.diff(begins)).sum())
+    row_ends, found, counts = (
+        np.empty(X.shape[0], np.int64),
+        np.empty(most, np.int32),
+        np.empty(most),
+    )
+    n = _match(
+        X.indptr, X.indices, X.data.astype(np.float64, copy=False), terms.indptr, terms.indices,
+        begins, by_word, row_ends, found, counts,
+    )  # fmt: skip
+    return sparse.csr_matrix((counts[:n], found[:n], np.append(0, row_ends)), (X.shape[0], n_terms))
+
+
+@numba.njit(nogil=True, cache=True)
+def _match(
+    indptr, words, data, t_indptr, t_words, begins, by_word, row_ends, found, counts
+):  # pragma: no cover - compiled
+    n = 0
+    for d in range(indptr.shape[0] - 1):
+        row = words[indptr[d] : indptr[d + 1]]
+        for p in range(indptr[d], indptr[d + 1]):
+            w = words[p]
+            if data[p] <= 0.0:
+                continue
+            for q in range(begins[w], begins[w + 1]):
+                t = by_word[q]
+                least = data[p]
+                for r in range(t_indptr[t], t_indptr[t + 1]):
+                    at = np.searchsorted(row, t_words[r])
+                    if at == len(row) or row[at] != t_words[r]:
+                        least = 0.0
+                        break
+                    least = min(least, data[indptr[d] + at])
+                if least > 0.0:
+                    found[n] = t
+                    counts[n] = least
+                    n += 1
+        row_ends[d] = n
+    return n

@@ -31,12 +31,14 @@ from leafwise.indicators import (
     one_each,
     with_ones,
 )
+from leafwise.reject import RejectCurve, reject_curve
 
 if TYPE_CHECKING:
     from leafwise.taxonomy import Taxonomy
 
 __all__ = [
     "PairedTTest",
+    "RejectCurve",
     "ReliabilityCurve",
     "break_even",
     "brier_score",
@@ -46,6 +48,7 @@ __all__ = [
     "log_loss",
     "micro_break_even",
     "paired_t_test",
+    "reject_curve",
     "reliability_curve",
     "scores",
 ]

@@ -15,20 +15,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from leafwise.evaluation import metric_label
 from leafwise.exceptions import DependencyError
+from leafwise.metrics import reject_curve
 from leafwise.taxonomy_drawing import _drawn, _shown
 
 if TYPE_CHECKING:
     from leafwise.evaluation import LearningCurve
+    from leafwise.metrics import RejectCurve
     from leafwise.taxonomy import Taxonomy
 
 __all__ = [
     "CategorySizeDisplay",
     "LearningCurveDisplay",
     "LevelWeightsDisplay",
+    "RejectCurveDisplay",
     "TreeWordsDisplay",
 ]
 
@@ -326,6 +330,66 @@ class CategorySizeDisplay(_Display):
         return self
 
 
+class RejectCurveDisplay(_Display):
+    """Micro F1 and precision over the share of documents that are rejected (V 3.4).
+
+    Curves drawn on the same axes have colours of their own; precision is dashed.
+
+    Parameters
+    ----------
+    curve : RejectCurve
+    name : str or None
+        What to call the curve, where there are several.
+    """
+
+    def __init__(self, curve: RejectCurve, *, name: str | None = None):
+        self.curve = curve
+        self.name = name
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: Any, y_pred: Any, confidence: Any, *, ax: Any = None, name: str | None = None
+    ) -> Self:
+        """Draw the curve that `leafwise.metrics.reject_curve` makes of predictions."""
+        return cls(reject_curve(y_true, y_pred, confidence), name=name).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any, y: Any, *, ax: Any = None, name: str | None = None
+    ) -> Self:
+        """Draw the curve of a fitted classifier; documents without a label in `y` do not count.
+
+        The least confident prediction is the one with the lowest probability. Without a name the
+        curve has that of the model's class.
+        """
+        confidence = _log_odds(model, X)
+        return cls.from_predictions(
+            y,
+            model.predict(X),
+            confidence,
+            ax=ax,
+            name=type(model).__name__ if name is None else name,
+        )
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw."""
+        ax = self._axes(ax)
+        drawn, _ = ax.get_legend_handles_labels()
+        color = COLORS[len(drawn) // 2 % len(COLORS)]
+        for metric, line in (("micro_f1", "-"), ("precision", "--")):
+            label = metric_label(metric)
+            ax.plot(
+                100 * self.curve.reject_rate, getattr(self.curve, metric), line, color=color,
+                label=label if self.name is None else f"{self.name}, {label}", linewidth=1.8,
+                marker="o" if len(self.curve.threshold) == 1 else None,
+            )  # fmt: skip
+        ax.set_xlim(0, 100)
+        ax.set_xlabel("documents rejected, percent")
+        ax.set_ylabel("micro F1, precision")
+        self._legend(*ax.get_legend_handles_labels())
+        return self
+
+
 class TreeWordsDisplay(_Display):
     """The tree, with the words of each node in its box (G figure 3).
 
@@ -548,6 +612,29 @@ def _pyplot() -> Any:
         message = 'To plot, matplotlib is needed: pip install "leafwise[plot]"'
         raise DependencyError(message) from None
     return plt
+
+
+def _log_odds(model: Any, X: Any) -> np.ndarray:
+    """Return log p/(1 − p) of each document's most probable class.
+
+    Its order is that of p itself, which for long texts is 1 for most documents, as far as numbers
+    can tell. It is rounded, so that equal p stay equal.
+    """
+    with np.errstate(divide="ignore"):
+        if hasattr(model, "predict_log_proba"):
+            log_p = np.array(model.predict_log_proba(X), dtype=float)
+        elif hasattr(model, "predict_proba"):
+            log_p = np.log(np.asarray(model.predict_proba(X), dtype=float))
+        else:
+            raise TypeError(
+                f"{type(model).__name__} has neither predict_log_proba nor predict_proba, so its "
+                "least confident predictions are not known. Give confidences of another kind to "
+                "from_predictions."
+            )
+    best = np.arange(len(log_p)), log_p.argmax(axis=1)
+    log_best = log_p[best]
+    log_p[best] = -np.inf
+    return (log_best - logsumexp(log_p, axis=1)).round(9)
 
 
 def _styles() -> Iterator[dict[str, Any]]:

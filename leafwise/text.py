@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from itertools import repeat
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
@@ -67,6 +66,10 @@ class WordCounter(TransformerMixin, BaseEstimator):
         Words in more documents than this number (int) or share (float) are dropped.
     binary : bool, default=False
         Whether a word occurs, rather than how often.
+    compounds : bool, default=False
+        Whether a word that is written together from several ("HTMLParser", "read_csv", "python3")
+        counts as each of them too ("html", "parser"; "read", "csv"; "python"). A part is at least
+        as long as a word must be, two characters for a pattern that is not compiled.
     ngram_range : (int, int), default=(1, 1)
         The shortest and the longest runs of words to count.
     n_jobs : int, default=-1
@@ -95,6 +98,7 @@ class WordCounter(TransformerMixin, BaseEstimator):
         min_count: int = 1,
         max_df: int | float = 1.0,
         binary: bool = False,
+        compounds: bool = False,
         ngram_range: tuple[int, int] = (1, 1),
         n_jobs: int = -1,
     ):
@@ -105,6 +109,7 @@ class WordCounter(TransformerMixin, BaseEstimator):
         self.min_count = min_count
         self.max_df = max_df
         self.binary = binary
+        self.compounds = compounds
         self.ngram_range = ngram_range
         self.n_jobs = n_jobs
 
@@ -165,9 +170,11 @@ class WordCounter(TransformerMixin, BaseEstimator):
         return self._document_counts[self._order]
 
     def words_of(self, text: str) -> dict[str, str]:
-        """Return a text's words as they are counted, and the form each first has in the text."""
-        pattern = re.compile(self.token_pattern)
-        forms = dict.fromkeys(pattern.findall(text.lower() if self.lowercase else text))
+        """Return a text's words as they are counted, and the form each first has in the text.
+
+        Parts of compounds come after all words.
+        """
+        forms = filter(None, dict.fromkeys(self._matched([text])[0].split(_END)))
         stems = _stems(self.stemmer)
         stop = _stop_words(self.stop_words)
         words = [form for form in forms if form not in stop]
@@ -279,32 +286,51 @@ class WordCounter(TransformerMixin, BaseEstimator):
         """Find the words of texts, a block at a time, in one part per thread."""
         self._validate()
         min_length = _COMPILED_PATTERNS.get(self.token_pattern)
-        words_of = None if min_length else re.compile(self.token_pattern).findall
         stop = _stop_words(self.stop_words)
         stems = _stems(self.stemmer)
 
         def find(documents: list[str]) -> _Found:
-            from leafwise._words import number_words, write_ngrams
+            from leafwise._words import number_words, split_at_end, word_characters, write_ngrams
 
+            if not min_length:
+                documents = self._matched(documents)
+            elif self.compounds:
+                documents = self._with_parts(documents, documents, " ")
             ascii_only = all(map(str.isascii, documents))
-            if words_of:
-                if self.lowercase:
-                    documents = [text.lower() for text in documents]
-                documents = [_END.join(words_of(_encodable(text))) for text in documents]
-            text, doc_ends = _joined(documents, "surrogateescape" if words_of else "replace")
-            tables = _split_at_end() if words_of else _word_characters(self.lowercase, ascii_only)
+            text, doc_ends = _joined(documents, "replace" if min_length else "surrogateescape")
+            tables = word_characters(self.lowercase, ascii_only) if min_length else split_at_end()
             ids, id_ends, pool, ends = number_words(text, doc_ends, *tables, min_length or 1)
             if stop or stems:
                 words = ["" if word in stop else word for word in _strings(pool)]
                 pool, ends = _joined(stems(words) if stems else words, "surrogateescape")
             if self.ngram_range != (1, 1):
                 grams, doc_ends = write_ngrams(ids, id_ends, pool, ends, *self.ngram_range)
-                ids, id_ends, pool, _ = number_words(grams, doc_ends, *_split_at_end(), 1)
+                ids, id_ends, pool, _ = number_words(grams, doc_ends, *split_at_end(), 1)
             return _Found(ids, id_ends, pool)
 
         n_threads = self.n_jobs if self.n_jobs > 0 else _usable_cores()
-        for block in _blocks(texts, self.lowercase):
+        for block in _blocks(texts, self.lowercase and not self.compounds):  # which needs the case
             yield _parallel(find, [(part,) for part in _divided(block, n_threads)])
+
+    def _matched(self, documents: list[str]) -> list[str]:
+        """Find the words of each document with `re`; put an END between any two."""
+        pattern = re.compile(self.token_pattern)
+        documents = [_encodable(text) for text in documents]
+        lowered = [text.lower() for text in documents] if self.lowercase else documents
+        words = [_END.join(pattern.findall(text)) for text in lowered]
+        if not self.compounds:
+            return words
+        from leafwise._compounds import words_as_written
+
+        if not self.lowercase:
+            return self._with_parts(words, words, _END)
+        return self._with_parts(words, words_as_written(pattern, documents, lowered, _END), _END)
+
+    def _with_parts(self, texts: list[str], as_written: list[str], end: str) -> list[str]:
+        from leafwise._compounds import add_parts
+
+        min_length = _COMPILED_PATTERNS.get(self.token_pattern, 2)
+        return add_parts(texts, as_written, end, min_length, self.lowercase)
 
     def _restore(self) -> None:
         """Check what a file held."""
@@ -329,6 +355,11 @@ class WordCounter(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"ngram_range={self.ngram_range!r}: expected (shortest, longest) with "
                 "1 <= shortest <= longest."
+            )
+        if self.compounds and longest > 1:
+            raise ValueError(
+                f"compounds=True with ngram_range={self.ngram_range!r}: the parts of a word stand "
+                "in no order with the words around it. Count n-grams with another WordCounter."
             )
         if not isinstance(self.min_count, Integral) or self.min_count < 1:
             raise ValueError(f"min_count={self.min_count!r}: expected an integer of at least 1.")
@@ -412,10 +443,10 @@ def _merge(pools: list[np.ndarray]) -> tuple[np.ndarray, int, list[np.ndarray]]:
 
     Empty words, which stand for what was taken out, get -1.
     """
-    from leafwise._words import END, number_words
+    from leafwise._words import END, number_words, split_at_end
 
     text = np.concatenate(pools)
-    ids, _, pool, ends = number_words(text, np.array([len(text)]), *_split_at_end(), 1)
+    ids, _, pool, ends = number_words(text, np.array([len(text)]), *split_at_end(), 1)
     word_ends = np.flatnonzero(text == END)
     number = np.full(len(word_ends), -1, np.int32)
     number[np.diff(word_ends, prepend=-1) > 1] = ids
@@ -427,34 +458,6 @@ def _count(found: _Found, column_of: np.ndarray, n_columns: int) -> _Rows:
     from leafwise._words import count_rows
 
     return _Rows(*count_rows(found.ids, found.id_ends, column_of, n_columns))
-
-
-@cache
-def _split_at_end() -> tuple[np.ndarray, np.ndarray]:
-    """Tables for `number_words` to take everything between two ENDs as a word."""
-    from leafwise._words import END, SEPARATOR
-
-    fold = np.arange(256, dtype=np.uint16)
-    fold[END] = SEPARATOR
-    return fold, np.zeros(1, bool)
-
-
-@cache
-def _word_characters(lowercase: bool, ascii_only: bool) -> tuple[np.ndarray, np.ndarray]:
-    r"""Tables for `number_words` to find what ``\w`` matches, by asking `re` itself."""
-    from leafwise._words import MULTIBYTE, SEPARATOR
-
-    fold = np.full(256, SEPARATOR, np.uint16)
-    for byte in range(128):
-        if re.match(r"\w", chr(byte)):
-            fold[byte] = ord(chr(byte).lower()) if lowercase else byte
-    if ascii_only:
-        return fold, np.zeros(1, bool)
-    fold[0xC2:0xF5] = MULTIBYTE
-    is_word = np.zeros(0x110000, bool)
-    for match in re.finditer(r"\w+", "".join(map(chr, range(0x110000)))):
-        is_word[match.start() : match.end()] = True
-    return fold, is_word
 
 
 def _stop_words(stop_words: str | Iterable[str] | None) -> frozenset[str]:

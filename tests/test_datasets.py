@@ -101,6 +101,11 @@ def stdlib():
     return load_stdlib()
 
 
+@pytest.fixture(scope="session")
+def bare_stdlib():
+    return load_stdlib(names=False)
+
+
 def test_stdlib_has_the_size_of_a_demo(stdlib):
     tree = stdlib.taxonomy
     assert 3500 < len(stdlib) < 6500
@@ -115,9 +120,10 @@ def test_stdlib_labels_are_the_leaves(stdlib):
     assert stdlib.split is None
 
 
-def test_stdlib_documents_are_unique(stdlib):
+def test_stdlib_documents_are_unique(stdlib, bare_stdlib):
     assert len(set(stdlib.ids)) == len(stdlib)
-    assert len(set(zip(stdlib.labels, stdlib.texts))) == len(stdlib)
+    for found in stdlib, bare_stdlib:
+        assert len(set(zip(found.labels, found.texts))) == len(found)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +135,47 @@ def test_stdlib_documents_are_unique(stdlib):
         ("inspect:Signature.bind", "Python Runtime Services/inspect", inspect.Signature.bind),
     ],
 )
-def test_stdlib_text_is_the_docstring_alone(stdlib, name, label, value):
-    row = stdlib.ids.index(name)
-    assert stdlib.texts[row] == inspect.getdoc(value).strip()
+def test_stdlib_text_is_the_name_and_the_docstring(stdlib, bare_stdlib, name, label, value):
+    row, docstring = stdlib.ids.index(name), inspect.getdoc(value).strip()
+    assert bare_stdlib.texts[row] == docstring
+    heading = "" if inspect.ismodule(value) else value.__qualname__ + "\n"
+    assert stdlib.texts[row] == heading + docstring
     assert stdlib.labels[row] == label
+
+
+def test_stdlib_names_change_nothing_but_the_headings(stdlib, bare_stdlib):
+    assert stdlib.ids == bare_stdlib.ids
+    assert stdlib.labels == bare_stdlib.labels
+    assert stdlib.taxonomy == bare_stdlib.taxonomy
+    assert stdlib.description.startswith("Names and docstrings of the running Python's standard")
+    assert bare_stdlib.description.startswith("Docstrings of the running Python's standard")
+    headings = Counter()
+    for name, text, bare in zip(stdlib.ids, stdlib.texts, bare_stdlib.texts):
+        _, _, qualname = name.partition(":")
+        assert text == (f"{qualname}\n{bare}" if qualname else bare)
+        headings[bool(qualname)] += 1
+    assert headings[False] > 100  # modules
+    assert headings[True] > 3000
+
+
+def test_stdlib_headings_do_not_make_documents(tmp_path, monkeypatch):
+    long = "One two three four five six seven eight"
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "__init__.py").write_text(
+        f"'{long} nine'\n"
+        f"def f():\n    '{long}'\n"
+        f"class A:\n    def other_name(self):\n        '{long}'\n"  # has been
+        f"def a_name_of_many_long_words():\n    '{long[4:]}'\n"  # too short
+        f"class B:\n    class C:\n        '{long} ten'\n"
+    )
+    docstrings = stdlib_tree.docstrings
+    monkeypatch.setattr(stdlib_tree, "COMPILED", {})
+    monkeypatch.setattr(stdlib_tree, "docstrings", lambda: docstrings(tmp_path))
+    found, bare = load_stdlib(), load_stdlib(names=False)
+    assert found.ids == bare.ids == ["json:", "json:f", "json:B.C"]
+    assert found.labels == bare.labels == ["Internet Data Handling/json"] * 3
+    assert found.texts == [f"{long} nine", f"f\n{long}", f"B.C\n{long} ten"]
+    assert bare.texts == [f"{long} nine", long, f"{long} ten"]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from leafwise.exceptions import LabelError
 from leafwise.metrics import (
+    RejectCurve,
     break_even,
     brier_score,
     expected_calibration_error,
@@ -24,6 +25,7 @@ from leafwise.metrics import (
     log_loss,
     micro_break_even,
     paired_t_test,
+    reject_curve,
     reliability_curve,
     scores,
 )
@@ -478,6 +480,222 @@ def test_rankings_that_have_no_break_even(truth, score, message):
 def test_micro_break_even_needs_equal_shapes():
     with raises(ValueError, r"truth has shape \(2, 2\) and the scores \(2, 3\)"):
         micro_break_even(np.eye(2), np.ones((2, 3)))
+
+
+# --- reject curves
+
+
+def slow_reject_curve(y_true, y_pred, confidence):
+    """Reject below each confidence in turn, and count one document after the other."""
+    rows = [row for row in zip(y_true, y_pred, confidence) if row[0] is not None]
+    n_true = sum(len(truth) for truth, _, _ in rows)
+    points = []
+    for t in sorted({c for _, label, c in rows if label is not None}):
+        accepted = [(truth, label) for truth, label, c in rows if label is not None and c >= t]
+        n_right = sum(label in truth for truth, label in accepted)
+        precision = n_right / len(accepted)
+        recall = n_right / n_true if n_true else 0
+        f1 = 2 * precision * recall / (precision + recall) if n_right else 0
+        points.append((t, 1 - len(accepted) / len(rows), precision, recall, f1))
+    return RejectCurve(*np.array(points).reshape(-1, 5).T)
+
+
+def assert_same_curve(curve, expected):
+    for name, values in curve._asdict().items():
+        np.testing.assert_allclose(values, getattr(expected, name), atol=1e-12, err_msg=name)
+
+
+def documents(truths):
+    row = st.tuples(truths, st.sampled_from([*LABELS, None]), st.integers(-2, 4))
+    return st.lists(row, min_size=1, max_size=25).map(lambda rows: tuple(map(list, zip(*rows))))
+
+
+def test_reject_curve_by_hand():
+    y_true = ["a", "a", "b", "b", "c"]
+    y_pred = ["a", "b", "b", "c", "c"]
+    # Rejected: none; the fourth, which is wrong; the first and the second too; all but the third.
+    curve = reject_curve(y_true, y_pred, [0.5, 0.5, 0.9, 0.2, 0.8])
+    expected = RejectCurve(
+        threshold=[0.2, 0.5, 0.8, 0.9],
+        reject_rate=[0, 1 / 5, 3 / 5, 4 / 5],
+        precision=[3 / 5, 3 / 4, 1, 1],
+        recall=[3 / 5, 3 / 5, 2 / 5, 1 / 5],
+        micro_f1=[3 / 5, 2 / 3, 4 / 7, 1 / 3],
+    )
+    assert_same_curve(curve, expected)
+
+
+@examples
+@given(documents(st.sampled_from([*LABELS, None])).filter(lambda y: any(y[0])))
+def test_reject_curve_of_one_label_each_is_a_loop(y):
+    y_true, y_pred, confidence = y
+    lists = [None if label is None else [label] for label in y_true]
+    curve = reject_curve(*y)
+    assert_same_curve(curve, slow_reject_curve(lists, y_pred, confidence))
+    for same in reject_curve(lists, y_pred, confidence), reject_curve(*map(as_objects, y)):
+        assert_same_curve(same, curve)
+    code = {label: i for i, label in enumerate(LABELS)} | {None: -1}
+    numbers = [np.array([code[label] for label in labels]) for labels in (y_true, y_pred)]
+    assert_same_curve(reject_curve(*numbers, np.array(confidence, dtype=float)), curve)
+
+
+@examples
+@given(documents(st.none() | st.sets(st.sampled_from(LABELS))).filter(lambda y: any(y[0])))
+def test_reject_curve_of_several_labels_each_is_a_loop(y):
+    y_true, y_pred, confidence = y
+    curve = reject_curve(*y)
+    assert_same_curve(curve, slow_reject_curve(*y))
+    predicted = [None if label is None else [label] for label in y_pred]
+    assert_same_curve(reject_curve(y_true, predicted, confidence), curve)
+    known = [i for i, labels in enumerate(y_true) if labels is not None]
+    binarizer = MultiLabelBinarizer(classes=LABELS).fit([LABELS])
+    Y_true = binarizer.transform([y_true[i] for i in known])
+    Y_pred = binarizer.transform([predicted[i] or [] for i in known])
+    confidence = [confidence[i] for i in known]
+    assert_same_curve(reject_curve(Y_true, Y_pred, confidence), curve)
+    as_sparse = sparse.csr_array(Y_true), sparse.coo_array(Y_pred)
+    assert_same_curve(reject_curve(*as_sparse, confidence), curve)
+
+
+def as_objects(values):
+    return np.array(values, dtype=object) if None in values else np.array(values)
+
+
+@examples
+@given(pairs(st.sampled_from(LABELS)), st.data())
+def test_with_nothing_rejected_it_is_the_accuracy(y, data):
+    confidence = data.draw(st.lists(st.floats(0, 1), min_size=len(y[0]), max_size=len(y[0])))
+    curve = reject_curve(*y, confidence)
+    assert curve.reject_rate[0] == 0
+    assert curve.micro_f1[0] == pytest.approx(scores(*y)["accuracy"])  # V 3.4
+    assert curve.threshold[0] == min(confidence)
+    assert (np.diff(curve.threshold) > 0).all()
+    assert (np.diff(curve.reject_rate) > 0).all()
+    assert (np.diff(curve.recall) <= 0).all()
+    assert curve.reject_rate[-1] < 1
+
+
+def test_each_point_has_the_scores_of_what_is_left():
+    rng = np.random.default_rng(0)
+    y_true = [rng.choice(LABELS, n, replace=False) for n in rng.integers(0, 4, 60)]
+    y_pred, confidence = rng.choice(LABELS, 60), rng.integers(0, 9, 60)
+    curve = reject_curve(y_true, y_pred, confidence)
+    assert len(curve.threshold) == 9
+    for i, threshold in enumerate(curve.threshold):
+        left = [[y] if c >= threshold else None for y, c in zip(y_pred, confidence)]
+        result = scores(y_true, left)
+        point = curve.precision[i], curve.recall[i], curve.micro_f1[i]
+        expected = [result[f"micro_{name}"] for name in ("precision", "recall", "f1")]
+        assert point == pytest.approx(expected)
+
+
+def test_equal_confidences_are_rejected_together():
+    curve = reject_curve(["a", "b", "b"], ["a", "a", "b"], [0.0, -0.0, 0.0])
+    assert_same_curve(curve, RejectCurve([0], [0], [2 / 3], [2 / 3], [2 / 3]))
+    assert np.isnan(curve.at(0.5))
+
+
+def test_a_document_without_prediction_is_rejected_at_every_threshold():
+    y_true, y_pred = ["a", "b", "b", "a"], ["a", None, "b", "b"]
+    # Its own confidence is not looked at.
+    for ignored in 0.9, np.nan, -np.inf:
+        curve = reject_curve(y_true, y_pred, [0.5, ignored, 0.6, 0.1])
+        np.testing.assert_array_equal(curve.threshold, [0.1, 0.5, 0.6])
+        np.testing.assert_array_equal(curve.reject_rate, [1 / 4, 1 / 2, 3 / 4])
+        np.testing.assert_allclose(curve.recall, [1 / 2, 1 / 2, 1 / 4])
+        assert curve.micro_f1[0] == scores(y_true, y_pred)["micro_f1"]
+        assert curve.at(0) == curve.micro_f1[0]
+
+
+def test_where_all_is_rejected_already_the_curve_has_no_point():
+    curve = reject_curve(["a", "b"], [None, None], [1, 2])
+    assert [len(values) for values in curve] == [0] * 5
+    assert np.isnan(curve.at([0, 1])).all()
+
+
+def test_nothing_is_right_or_nothing_is_true():
+    for y_true in ["a", "b"], [[], []]:
+        curve = reject_curve(y_true, ["c", "c"], [1, 2])
+        for values in curve.precision, curve.recall, curve.micro_f1:
+            np.testing.assert_array_equal(values, [0, 0])
+
+
+def test_unlabelled_documents_do_not_count():
+    curve = reject_curve(["a", None, "b"], ["a", "a", "a"], [3, 1, 2])
+    assert_same_curve(curve, reject_curve(["a", "b"], ["a", "a"], [3, 2]))
+    unranked = reject_curve([0, -1, 1], [0, 0, 0], [3, np.nan, 2])
+    assert_same_curve(unranked, curve)
+
+
+def test_infinite_confidences_have_a_rank():
+    curve = reject_curve(["a", "b", "b"], ["a", "a", "b"], [np.inf, -np.inf, 0])
+    np.testing.assert_array_equal(curve.threshold, [-np.inf, 0, np.inf])
+    np.testing.assert_allclose(curve.precision, [2 / 3, 1, 1])
+
+
+def test_f1_at_given_reject_rates():
+    curve = reject_curve(["a"] * 10, ["b", "a"] * 5, [0, 1, 1, 1, 2, 3, 4, 5, 5, 5])
+    np.testing.assert_allclose(curve.reject_rate, [0, 0.1, 0.4, 0.5, 0.6, 0.7])
+    # The first point that rejects at least so many: for 0.2 it is the one at 0.4.
+    f1 = curve.micro_f1
+    np.testing.assert_array_equal(curve.at([0, 0.1, 0.2, 0.4, 0.41]), f1[[0, 1, 2, 2, 3]])
+    assert curve.at(0.7) == f1[5]
+    np.testing.assert_array_equal(curve.at([[0.71, 1]]), [[np.nan, np.nan]])
+    assert curve.at([]).shape == (0,)
+    # 7 × 0.1 is a little more than 0.7.
+    assert 7 * 0.1 > 0.7
+    assert curve.at(7 * 0.1) == f1[5]
+    for wrong, said in (-0.1, "-0.1"), ([0, 50], "50"), (np.nan, "nan"):
+        with raises(ValueError, rf"reject rate must be between 0 and 1 .* but one is {said}\."):
+            curve.at(wrong)
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_pred", "confidence", "message", "kind"),
+    [
+        (["a", "b"], ["a"], [1, 2], "y_true has 2 entries, but y_pred has 1", ValueError),
+        (["a"], ["a"], [1, 2], "y_true has 1 entries, but confidence has 2", ValueError),
+        (np.eye(2), np.eye(2), [1], "y_true has 2 entries, but confidence has 1", ValueError),
+        ([], [], [], "There are no documents to score", ValueError),
+        ([None, -1], ["a", "a"], [1, 2], "No document has a label in y_true", ValueError),
+        (
+            [None, ["a"], ["b", None]],
+            ["a"] * 3,
+            [1, 2, 3],
+            r"Document 2 has no label in y_true \(None\)",
+            LabelError,
+        ),
+        (
+            ["a", "b"],
+            [["a"], ["a", "b"]],
+            [1, 2],
+            "Document 1 has 2 labels in y_pred, but is accepted or rejected as a whole",
+            LabelError,
+        ),
+        (np.eye(2), np.ones((2, 2)), [1, 2], "Document 0 has 2 labels in y_pred", LabelError),
+        (
+            np.eye(2),
+            ["a", "b"],
+            [1, 2],
+            "y_true has a 0/1 matrix per document, but y_pred has one label",
+            LabelError,
+        ),
+        (["a", "b"], ["a", "b"], [1, np.nan], "confidence of document 1 is NaN", ValueError),
+        (
+            ["a", "b"],
+            ["a", "b"],
+            np.eye(2),
+            r"one number per document, but has shape \(2, 2\)\. .* proba\.max\(axis=1\)",
+            ValueError,
+        ),
+        (["a"], ["a"], ["high"], "confidence must hold numbers, but holds <U4", ValueError),
+        (["1"], [1], [1], r"Some labels are strings \('1'\) and some are numbers", LabelError),
+        (["a"], "a", [1], "y_pred must hold one entry per document, but is 'a'", LabelError),
+    ],
+)
+def test_predictions_that_cannot_be_rejected(y_true, y_pred, confidence, message, kind):
+    with raises(kind, message):
+        reject_curve(y_true, y_pred, confidence)
 
 
 # --- Gini

@@ -10,16 +10,34 @@ import pytest
 from scipy import sparse
 
 from leafwise import __version__
-from leafwise.datasets import NEWSGROUPS_15, REUTERS_GROUPS, load_reuters
+from leafwise.datasets import (
+    DIRECTORIES,
+    NEWSGROUPS_15,
+    REUTERS_GROUPS,
+    Dataset,
+    load_directory,
+    load_reuters,
+)
 from leafwise.exceptions import CorpusError, LabelError, OutputError
 from leafwise.metrics import scores
+from leafwise.models.dirichlet import HierarchicalDirichlet
 from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.multilabel import MultiLabelClassifier
-from leafwise.papers import EXPERIMENTS, Result, find, gaussier, toutanova, zhu
+from leafwise.papers import (
+    EXPERIMENTS,
+    Result,
+    Steps,
+    find,
+    gaussier,
+    toutanova,
+    veeramachaneni,
+    zhu,
+)
 from leafwise.synthetic import make_corpus
 from leafwise.taxonomy import Taxonomy
 from leafwise.text import WordCounter
 
+IDENTITY = ("nodes with documents", "nodes about their keywords")
 KEYS = ["method", "setting", "metric", "mean", "std", "draws", "paper"]
 N_PER_GROUP = 30
 
@@ -62,12 +80,48 @@ def corpora(tmp_path_factory) -> Path:
         "split": ["train"] * n + ["test"] * n,
     }
     pq.write_table(pa.table(rows), folder / "reuters21578.parquet")
+
+    lines = [
+        (text, f"{top}/{path}")
+        for seed, top in enumerate(DIRECTORIES.values())
+        for text, path in _entries(seed)
+    ]
+    rows = {
+        "id": [str(i) for i in range(len(lines))],
+        "title": [None] * len(lines),
+        "description": [text for text, _ in lines],
+        "path": [path for _, path in lines],
+    }
+    pq.write_table(pa.table(rows), folder / "directory.parquet")
     return folder
 
 
-def _texts(tree: Taxonomy, leaves: np.ndarray, seed: int) -> list[str]:
+FRUITS = ("fruit", "fruit/apple", "fruit/pear", "metal", "metal/iron", "metal/zinc")
+
+
+def _entries(seed: int) -> list[tuple[str, str]]:
+    """Texts of a tree of six nodes; six in ten have the name of their node in them."""
+    tree = Taxonomy.from_paths(FRUITS)
+    nodes = np.repeat(np.arange(1, 7), 10)
+    named = np.random.default_rng(seed).random(len(nodes)) < 0.6
+    return [
+        (f"{tree.names[i]} {text}" if with_name else text, tree.paths[i])
+        for i, text, with_name in zip(
+            nodes, _texts(tree, nodes, seed, class_prior=[0] + 6 * [1 / 6]), named
+        )
+    ]
+
+
+def _stdlib(names: bool = True) -> Dataset:
+    """A small corpus in place of the standard library."""
+    texts, labels = zip(*_entries(90 + names))
+    ids = [str(i) for i in range(len(texts))]
+    return Dataset(list(texts), list(labels), Taxonomy.from_paths(FRUITS), ids, None, "stdlib", "")
+
+
+def _texts(tree: Taxonomy, leaves: np.ndarray, seed: int, **kwargs) -> list[str]:
     """A text for each node, all from the same distributions of words."""
-    drawn = make_corpus(tree, 40 * len(leaves), 300, 30, concentration=20, random_state=7)
+    drawn = make_corpus(tree, 40 * len(leaves), 300, 30, concentration=20, random_state=7, **kwargs)
     texts = np.array(drawn.texts(), dtype=object)
     rng = np.random.default_rng(seed)
     return [texts[rng.choice(np.flatnonzero(drawn.y == leaf))] for leaf in leaves]
@@ -108,6 +162,22 @@ def test_zhu_tables_are_as_printed():
     assert zhu.SIZES == (5, 10, 20, 40, 80, 100, 200, 400, 600)
 
 
+def test_veeramachaneni_table_2_is_as_printed():
+    table = veeramachaneni.TABLE_2
+    assert len(table) == 8
+    assert table["LookSmart, Peripherals"] == (10.96, 0.05, 20.43, 7, 19.13)
+    assert table["Google, Language"] == (24.67, 30.69, 27.31, 1, 26.21)
+    assert [best for _, _, best, _, _ in table.values()] == [
+        27.74, 27.31, 42.24, 41.71, 34.48, 29.93, 42.70, 20.43,
+    ]  # fmt: skip
+    assert sorted(sigma for _, _, _, sigma, _ in table.values()) == [1, 1, 1, 5, 5, 7, 7, 10]
+    # V 3.4: HD is better than Naive Bayes on all, and than EM on all but one.
+    assert all(best > two > nb for nb, _, best, _, two in table.values())
+    assert [name for name, (_, em, best, _, _) in table.items() if em > best] == [
+        "Google, Language"
+    ]
+
+
 # ---- what comes out ---------------------------------------------------------------------------
 
 METHODS = {
@@ -119,6 +189,9 @@ METHODS = {
     "zhu-table-3": {"NB", "HS", "GHS", "NB, held-out Lidstone", "GHS, Laplace inside"},
     "zhu-figure-3": {"HS", "GHS"},
     "gaussier-figure-5": {"NB", "PLC", "HiMi", "HPLC"},
+    "veeramachaneni-table-2": {"keyword NB", "plain EM", "V's HD, best σ", "V's HD, σ = 2"}
+    | {"keyword match", "HD, σ auto", "HD, best σ", "the true labels"},
+    "veeramachaneni-figure-4": {"V's HD", "HD"},
 }
 SMALL = {
     "toutanova-table-3": (7, 14),
@@ -128,13 +201,17 @@ SMALL = {
     "zhu-table-3": (5, 11),
     "zhu-figure-3": (5, 20),
     "gaussier-figure-5": (6, 20),
+    "veeramachaneni-table-2": (2, 1000),
+    "veeramachaneni-figure-4": (2, 50),
 }
 
 
 @pytest.fixture(scope="module")
 def results(corpora) -> dict[str, Result]:
     """Every experiment on the small corpora."""
-    return {name: find(name).run(corpora, 2, sizes, None) for name, sizes in SMALL.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(veeramachaneni, "load_stdlib", _stdlib)
+        return {name: find(name).run(corpora, 2, sizes, None) for name, sizes in SMALL.items()}
 
 
 def test_every_experiment_is_tested():
@@ -156,7 +233,7 @@ def test_the_files(results, name, tmp_path):
     assert {row["method"] for row in found["rows"]} == METHODS[name]
     for row in found["rows"]:
         assert list(row) == KEYS
-        assert 0 <= row["mean"] <= 1
+        assert 0 < row["mean"] <= 1e6 if row["metric"] == "sigma" else 0 <= row["mean"] <= 1
         assert row["std"] >= 0
         assert row["draws"] == (2 if EXPERIMENTS[name].drawn else 1)
         assert all(isinstance(row[key], str) for key in KEYS[:3])
@@ -168,8 +245,10 @@ def test_the_files(results, name, tmp_path):
     assert f"leafwise {__version__}" in page
     assert "seed 0" in page
     for row in found["rows"]:
-        assert f"\n| {row['method']} | " in page
-        assert f"{row['mean']:.3f}" in page
+        if not name.startswith("veeramachaneni"):  # which has tables of its own
+            assert f"\n| {row['method']} | " in page
+        if row["metric"] not in ("sigma", *IDENTITY):
+            assert f"{row['mean']:.3f}" in page
     assert str(tmp_path) not in page + paths[0].read_text(encoding="utf-8")
     assert (f"![{name}]({name}.png)" in page) == bool(drawn)
     if drawn:
@@ -279,7 +358,7 @@ def test_a_page_in_full():
     page = Result("toutanova-table-3", "A corpus.", "A protocol.", rows).to_markdown()
     assert page == (
         "# toutanova-table-3\n\n"
-        "Accuracy on newsgroups, 7 to 667 documents per group.\n\n"
+        "Accuracy on newsgroups, 7 to 667 documents each.\n\n"
         "Corpus: A corpus.\n\nProtocol: A protocol.\n\n"
         "## accuracy\n\n"
         "| method | 7 | 20 |\n"
@@ -297,6 +376,177 @@ def test_a_page_in_full():
         "for Small Training Sets (CIKM 2001).\n\n"
         f"Written by `leafwise reproduce toutanova-table-3` of leafwise {__version__}.\n"
     )
+
+
+# ---- V: no labels -----------------------------------------------------------------------------
+
+
+def _by_method(result: Result, metric: str = "micro_f1") -> dict[tuple[str, str], float]:
+    return {(r["method"], r["setting"]): r["mean"] for r in result.rows if r["metric"] == metric}
+
+
+def _sigma(sigma: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{sigma:,.0f}" if sigma >= 1000 else f"{sigma:.3g}"
+
+
+def test_the_models_of_table_2(results, corpora):
+    """V's own procedure, and TaxonomyClassifier's, both as the page says."""
+    f1 = _by_method(results["veeramachaneni-table-2"])
+    sigma = _by_method(results["veeramachaneni-table-2"], "sigma")
+    kotlin = load_directory("kotlin", corpora)
+    counter = WordCounter(stop_words="english", stemmer="english", compounds=True)
+    X = counter.fit_transform(kotlin.texts)
+    tree = kotlin.taxonomy
+    model = HierarchicalDirichlet(
+        tree, words="roots", nodes=tree.paths[1:], vocabulary=counter
+    ).fit(X)
+    assert f1["HD, σ auto", "kotlin"] == model.score(X, kotlin.labels)
+    assert sigma["HD, σ auto", "kotlin"] == model.sigma_
+    in_documents = np.bincount(X.indices, minlength=X.shape[1])
+    names = counter.get_feature_names_out().tolist()
+    keyword = np.isin(names, ["fruit", "appl", "pear", "metal", "iron", "zinc"])
+    kept = (in_documents >= 3) & (in_documents <= 18) | keyword  # of 60
+    assert 0 < kept.sum() < len(kept)
+    X = X.multiply(kept).tocsr() > 0
+    by_v = {
+        s: HierarchicalDirichlet(
+            tree, words="set", sigma=s, nodes=tree.paths[1:], vocabulary=counter,
+            keyword_weight=0.0, init="prototypes", beta=1.0,
+        ).fit(X).score(X, kotlin.labels)
+        for s in (2.0, 1000.0)
+    }  # fmt: skip
+    assert f1["V's HD, σ = 2", "kotlin"] == by_v[2.0]
+    assert f1["V's HD, best σ", "kotlin"] == max(by_v.values())
+    assert sigma["V's HD, best σ", "kotlin"] == max(by_v, key=by_v.__getitem__)
+
+
+def test_table_2_is_laid_out_as_in_the_paper(results):
+    result = results["veeramachaneni-table-2"]
+    page, f1, sigma = result.to_markdown(), _by_method(result), _by_method(result, "sigma")
+    columns = [
+        "keyword NB", "plain EM", "V's HD, best σ", "V's HD, σ = 2", "keyword match", "HD, σ auto",
+        "HD, best σ",
+    ]  # fmt: skip
+    for name in [*DIRECTORIES, "stdlib", "stdlib, docstrings alone"]:
+        cells = [f"{f1[method, name]:.3f}" for method in columns]
+        for k in (2, 5, 6):
+            cells[k] += f" ({_sigma(sigma[columns[k], name])})"
+        assert f"\n| {name} | 60 | 6 | {' | '.join(cells)} |\n" in page
+    means = [np.mean([f1[method, name] for name in DIRECTORIES]) for method in columns]
+    cells = [f"{mean:.3f}" for mean in means]
+    assert f"\n| mean of the directories |  |  | {' | '.join(cells)} |\n" in page
+    wins = [
+        sum(f1["HD, σ auto", n] > max(f1[o, n] for o in others) for n in DIRECTORIES)
+        for others in (["keyword match"], ["plain EM"], ["keyword match", "plain EM"])
+    ]
+    assert (
+        "above keyword match on {}, above plain EM on {}, and above both on {}.".format(*wins)
+        in page
+    )
+    assert "| LookSmart, Movies | 0.2683 | 0.3371 | 0.4270 (5) | 0.4109 |" in page
+    assert "other taxonomies" in page
+    # Nothing is rejected at a rate of 0, and the share of right ones cannot grow as more are.
+    for name in DIRECTORIES:
+        assert f1["HD, σ auto", f"{name}, 0 % rejected"] == f1["HD, σ auto", name]
+        assert f1["HD, σ auto", f"{name}, 50 % rejected"] <= 2 / 3
+
+
+def test_learning_without_labels_helps(results):
+    f1 = _by_method(results["veeramachaneni-table-2"])
+    for method, least in (("keyword match", 0.5), ("V's HD, σ = 2", 0.6), ("HD, σ auto", 0.6)):
+        assert np.mean([f1[method, name] for name in DIRECTORIES]) > least
+    # Four in ten documents have no keyword, and EM finds the nodes of some of them.
+    better = [f1["HD, σ auto", name] > f1["keyword match", name] for name in DIRECTORIES]
+    assert sum(better) >= 7
+
+
+def test_figure_4_has_every_sigma_and_the_one_chosen(results):
+    result = results["veeramachaneni-figure-4"]
+    f1, chosen = _by_method(result), _by_method(result, "sigma")
+    assert len(f1) == 2 * 8 * 3
+    assert set(chosen) == {(m, f"{name}, σ auto") for m in ("V's HD", "HD") for name in DIRECTORIES}
+    table = _by_method(results["veeramachaneni-table-2"])
+    for name in DIRECTORIES:
+        assert f1["V's HD", f"{name}, σ = 2"] == table["V's HD, σ = 2", name]
+        assert f1["HD", f"{name}, σ auto"] == table["HD, σ auto", name]
+    page = result.to_markdown()
+    assert page.count("| taxonomy | σ = 2 | σ = 50 | σ auto (σ) |") == 2
+    shown = [f1["HD", f"osint, σ {s}"] for s in ("= 2", "= 50", "auto")]
+    cells = " | ".join(f"{value:.3f}" for value in shown)
+    assert f"| osint | {cells} ({_sigma(chosen['HD', 'osint, σ auto'])})" in page
+
+
+def test_progress_without_labels(corpora, monkeypatch):
+    monkeypatch.setattr(veeramachaneni, "load_stdlib", _stdlib)
+    monkeypatch.setattr(veeramachaneni, "DIRECTORIES", {"osint": DIRECTORIES["osint"]})
+    seen: list = []
+    veeramachaneni.table_2(corpora, 1, [10], lambda *step: seen.append(step))
+    # V's HD at 10 and 2, plain EM, auto, and ours at 10.
+    assert seen[:2] == [("Reading osint", 0, 15), ("osint", 1, 15)]
+    assert seen[-1] == ("stdlib, docstrings alone", 15, 15)
+
+
+@pytest.fixture(scope="module")
+def odd() -> veeramachaneni.Corpus:
+    """A name with a slash in it, and a keyword that is in no document."""
+    keywords = {
+        "food": ["food"],
+        "food/salt\\/pepper": ["salt", "pepper"],
+        "tools": ["tool"],
+        "tools/saw": ["saw", "lathe"],
+    }
+    tree = Taxonomy.from_paths(keywords, keywords=keywords)
+    texts = ["food salt pepper grill", "salt pepper grill oven", "tool grill wood", "saw wood"]
+    labels = [tree.paths[i] for i in (2, 2, 3, 4)]
+    dataset = Dataset(texts, labels, tree, list("abcd"), None, "odd", "")
+    return veeramachaneni._count("odd", dataset)
+
+
+def test_words_that_v_leaves_out(odd):
+    had = odd.counter.get_feature_names_out()[np.unique(odd.V.indices)]
+    # "grill" is in too many documents, "oven" and "wood" are in too few; keywords are kept.
+    assert sorted(had) == ["food", "pepper", "salt", "saw", "tool"]
+    assert odd.X.shape == odd.V.shape
+    assert set(odd.V.data.tolist()) == {1}
+    assert odd.own.sum(axis=0).tolist() == [0, 1, 2, 1, 1]
+
+
+def test_prototypes_alone(odd):
+    """Against V eq. 14 and 17 written out."""
+    tree, n_words = odd.tree, odd.V.shape[1]
+    column = odd.counter.vocabulary_
+    theta = np.full((len(tree), n_words), 0.1)
+    for i in range(1, len(tree)):
+        theta[i, [column[word] for word in tree.keywords[i] if word in column]] = 0.9
+    d = odd.V.toarray()[:, None, :]
+    log_p = (d * np.log(theta) + (1 - d) * np.log(1 - theta)).sum(axis=2)
+    assert (
+        veeramachaneni._prototypes(odd).nodes.tolist() == (1 + log_p[:, 1:].argmax(axis=1)).tolist()
+    )
+
+
+def test_plain_em_keeps_the_numbers_of_nodes(odd):
+    steps = Steps(1, None)
+    assert veeramachaneni._plain_em(odd, steps).nodes.tolist() == [2, 2, 3, 4]
+    assert steps.done == 1
+
+
+def test_keyword_matches_alone(odd):
+    nothing = odd._replace(X=sparse.csr_matrix(odd.X.shape))
+    assert veeramachaneni._matches(odd).nodes.tolist() == [2, 2, 3, 4]
+    assert veeramachaneni._matches(nothing).nodes.tolist() == [0, 0, 0, 0]  # no node, so wrong
+
+
+def test_nodes_about_their_keywords():
+    # Of nodes 1 to 4, a document each has the keyword of 1 and 2; nobody has that of 3.
+    own = np.zeros((4, 5), bool)
+    own[[0, 1], [1, 2]] = True
+    assert veeramachaneni.about_keywords(np.array([1, 2, 3, 0]), own) == (3 / 4, 1.0)
+    assert veeramachaneni.about_keywords(np.array([2, 1, 0, 0]), own) == (2 / 4, 0.0)  # swapped
+    assert veeramachaneni.about_keywords(np.array([1, 1, 1, 1]), own) == (1 / 4, 0.0)  # one for all
+    assert veeramachaneni.about_keywords(np.array([1, 3, 3, 3]), own) == (2 / 4, 1.0)
+    assert veeramachaneni.about_keywords(np.zeros(4, int), own) == (0.0, 0.0)
 
 
 def test_pages_write_metrics_out(results):
@@ -337,7 +587,7 @@ def test_two_thirds_of_a_sample():
 
 def test_samples_are_parted(corpora):
     counter = WordCounter()
-    from leafwise.papers import Steps, newsgroups
+    from leafwise.papers import newsgroups
 
     news = newsgroups(counter, corpora, "subject+body")
     seen = []
@@ -387,7 +637,7 @@ def test_an_unknown_experiment():
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_missing_corpora(name, tmp_path):
-    file = "reuters21578.parquet" if "4" in name or "figure-2" in name else "20news_19997.parquet"
+    file = EXPERIMENTS[name].files[0]
     with pytest.raises(CorpusError, match=f"{file} is not in the data directory"):
         find(name).run(tmp_path, 1, None, None)
 
@@ -462,3 +712,21 @@ def test_newsgroups(data_dir):
     rows = {row["method"]: row for row in result.rows}
     assert rows["NB"]["mean"] == pytest.approx(rows["NB"]["paper"], abs=0.08)
     assert rows["GHS"]["mean"] > rows["NB"]["mean"]
+
+
+def test_a_web_directory(data_dir):
+    corpus = veeramachaneni._read("bigdata", data_dir)
+    assert corpus.X.shape[0] == 642
+    steps = Steps(2, None)
+    model = veeramachaneni._model(corpus)
+    f1 = {
+        method: np.mean(found.nodes == corpus.y)
+        for method, found in {
+            "NB": veeramachaneni._prototypes(corpus),
+            "EM": veeramachaneni._plain_em(corpus, steps),
+            "match": veeramachaneni._matches(corpus),
+            "auto": veeramachaneni._fitted(model, corpus, corpus.X, steps),
+        }.items()
+    }
+    assert 0.2 < f1["NB"] < min(f1["EM"], f1["match"]) < f1["auto"]
+    assert f1["auto"] > max(f1["EM"], f1["match"])

@@ -14,12 +14,14 @@ import leafwise as lw
 from leafwise.datasets import NEWSGROUPS_15
 from leafwise.evaluation import LearningCurve, learning_curve
 from leafwise.exceptions import DependencyError
+from leafwise.metrics import RejectCurve, reject_curve
 from leafwise.plots import (
     COLORS,
     MARKERS,
     CategorySizeDisplay,
     LearningCurveDisplay,
     LevelWeightsDisplay,
+    RejectCurveDisplay,
     TreeWordsDisplay,
 )
 from leafwise.synthetic import make_corpus
@@ -350,6 +352,117 @@ def test_wrong_category_sizes():
         CategorySizeDisplay.from_categories([1, 2, 3], {"HS": [0.1, 0.2]})
 
 
+# --- Reject curves
+
+
+def test_reject_curve():
+    predictions = ["a", "a", "b", "b"], ["a", "b", "b", "b"], [0.3, 0.2, 0.8, 0.9]
+    display = RejectCurveDisplay.from_predictions(*predictions)
+    ax = display.ax_
+    assert display.figure_ is ax.figure
+    assert legend_texts(ax) == ["micro F1", "precision"]
+    assert ax.get_xlabel() == "documents rejected, percent"
+    assert ax.get_ylabel() == "micro F1, precision"
+    assert ax.get_xlim() == (0, 100)
+    f1, precision = ax.get_lines()
+    for line in f1, precision:
+        np.testing.assert_allclose(line.get_xdata(), [0, 25, 50, 75])
+    np.testing.assert_allclose(f1.get_ydata(), [3 / 4, 6 / 7, 4 / 6, 2 / 5])
+    np.testing.assert_allclose(precision.get_ydata(), [3 / 4, 1, 1, 1])
+    assert (f1.get_linestyle(), precision.get_linestyle()) == ("-", "--")
+    np.testing.assert_array_equal(display.curve, reject_curve(*predictions))
+
+
+def test_reject_curves_on_one_axes_are_told_apart():
+    curve = reject_curve(["a", "a", "b"], ["a", "b", "b"], [0.3, 0.2, 0.8])
+    _, (left, right) = plt.subplots(1, 2)
+    for name in ("NB", "$HD$"):
+        assert RejectCurveDisplay(curve, name=name).plot(right).ax_ is right
+    assert not left.get_lines()
+    assert legend_texts(right) == [
+        "NB, micro F1", "NB, precision", "$HD$, micro F1", "$HD$, precision",
+    ]  # fmt: skip
+    assert not any(text.get_parse_math() for text in right.get_legend().get_texts())
+    colors = [line.get_color() for line in right.get_lines()]
+    assert colors == [COLORS[0], COLORS[0], COLORS[1], COLORS[1]]
+
+
+def test_reject_curves_of_one_point_and_of_none():
+    def markers(y_pred, confidence):
+        display = RejectCurveDisplay.from_predictions(["a", "b"], y_pred, confidence)
+        return [(len(line.get_xdata()), line.get_marker()) for line in display.ax_.get_lines()]
+
+    assert markers(["a", "a"], [1, 1]) == [(1, "o")] * 2  # a line would not be seen
+    assert markers(["a", "a"], [1, 2]) == [(2, "None")] * 2
+    assert markers([None, None], [1, 2]) == [(0, "None")] * 2
+
+
+def test_reject_curve_of_a_model():
+    corpus = make_corpus(n_documents=300, n_words=80, doc_length=10, random_state=0)
+    model = lw.NaiveBayes(corpus.taxonomy).fit(corpus.X[:150], corpus.labels[:150])
+    X, y = corpus.X[150:], corpus.labels[150:]
+    display = RejectCurveDisplay.from_estimator(model, X, y)
+    expected = reject_curve(y, model.predict(X), model.predict_proba(X).max(axis=1))
+    for name in ("reject_rate", "precision", "recall", "micro_f1"):
+        np.testing.assert_allclose(getattr(display.curve, name), getattr(expected, name))
+    assert display.curve.micro_f1[0] == pytest.approx(model.score(X, y))
+    assert legend_texts(display.ax_) == ["NaiveBayes, micro F1", "NaiveBayes, precision"]
+    # Unlabelled documents do not count.
+    some = RejectCurveDisplay.from_estimator(model, X, [*y[:50], *[None] * 100], name="some")
+    assert some.name == "some"
+    assert some.curve.micro_f1[0] == pytest.approx(model.score(X[:50], y[:50]))
+
+
+class Given:
+    """A classifier whose probabilities are the documents themselves."""
+
+    def __init__(self, classes):
+        self.classes_ = np.array(list(classes))
+
+    def predict(self, X):
+        return self.classes_[np.argmax(X, axis=1)]
+
+    def predict_proba(self, X):
+        return np.array(X)
+
+
+class GivenLog(Given):
+    def predict_log_proba(self, X):
+        return np.array(X)
+
+
+def test_documents_of_equal_probability_are_rejected_together():
+    X = [[0.5, 0.3, 0.2], [0.1, 0.5, 0.4], [0.7, 0.1, 0.2], [0.2, 0.1, 0.7], [1, 0, 0]]
+    curve = RejectCurveDisplay.from_estimator(Given("abc"), X, list("abbca")).curve
+    np.testing.assert_allclose(curve.reject_rate, [0, 2 / 5, 4 / 5])
+    np.testing.assert_allclose(curve.precision, [4 / 5, 2 / 3, 1])
+    np.testing.assert_allclose(np.exp(curve.threshold[:2]), [0.5 / 0.5, 0.7 / 0.3])
+    assert curve.threshold[2] == np.inf
+
+
+def test_probabilities_that_round_to_one_still_have_an_order():
+    log_p = [[0.0, -90.0], [-50.0, 0.0], [0.0, -70.0]]
+    assert set(np.exp(log_p).max(axis=1)) == {1.0}
+    curve = RejectCurveDisplay.from_estimator(GivenLog("ab"), log_p, list("aaa")).curve
+    np.testing.assert_allclose(curve.threshold, [50, 70, 90])
+    np.testing.assert_allclose(curve.precision, [2 / 3, 1, 1])
+
+
+def test_a_model_of_one_class_has_one_point():
+    curve = RejectCurveDisplay.from_estimator(Given(["a"]), [[1.0], [1.0]], ["a", "b"]).curve
+    assert isinstance(curve, RejectCurve)
+    np.testing.assert_array_equal(curve.threshold, [np.inf])
+    assert curve.precision == [0.5]
+
+
+def test_wrong_models_for_reject_curves():
+    message = r"WordCounter has neither predict_log_proba nor predict_proba.* to from_predictions"
+    with pytest.raises(TypeError, match=message):
+        RejectCurveDisplay.from_estimator(lw.WordCounter(), ["a"], ["a"])
+    with pytest.raises(NotFittedError, match="This NaiveBayes instance is not fitted yet"):
+        RejectCurveDisplay.from_estimator(lw.NaiveBayes(), [[1]], ["a"])
+
+
 # --- The tree with its words
 
 
@@ -530,6 +643,7 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch, curve):
         LearningCurveDisplay(curve),
         LevelWeightsDisplay([5], [[[1.0]]], ["root"]),
         CategorySizeDisplay([10], {"HS": [0.1]}),
+        RejectCurveDisplay(reject_curve(["a"], ["a"], [1])),
         TreeWordsDisplay(NEWSGROUPS, [[]] * 21),
     ]
     for display in displays:

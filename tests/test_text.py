@@ -1,5 +1,6 @@
 import re
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -214,6 +215,10 @@ def test_in_a_pipeline_and_cloned():
         ({"token_pattern": "(a)(b)"}, "has more than one group"),
         ({"token_pattern": "("}, r"token_pattern='\(': missing \)"),
         ({"ngram_range": 3}, "ngram_range=3: expected"),
+        (
+            {"compounds": True, "ngram_range": (1, 2)},
+            r"compounds=True with ngram_range=\(1, 2\): the parts of a word stand in no order",
+        ),
         ({"token_pattern": "zzz"}, "No word is left to count in 1 documents"),
         ({"min_count": 9}, "leave out: .*min_count=9"),
     ],
@@ -267,3 +272,177 @@ def test_the_compiled_patterns_are_what_re_finds():
     for pattern in text_module._COMPILED_PATTERNS:
         found = WordCounter(token_pattern=pattern).fit([text]).vocabulary_
         assert set(found) == set(re.findall(pattern, text))
+
+
+def counts(texts, **settings):
+    """Count each text's words, as dicts."""
+    counter = WordCounter(**settings)
+    X = counter.fit_transform(texts)
+    assert (counter.transform(texts) != X).nnz == 0
+    words = counter.get_feature_names_out()
+    return [dict(zip(words[row.indices], row.data.tolist())) for row in X]
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("FastAPI", "fast api"),
+        ("handle_starttag", "handle starttag"),
+        ("HTMLParser", "html parser"),
+        ("RxKotlin", "rx kotlin"),
+        ("python3", "python"),
+        ("x86_64", "86 64"),
+        ("parseHTML5Document", "parse html document"),
+        ("__init_subclass__", "init subclass"),
+        ("camelCamel", "camel camel"),
+        ("sha256sum", "sha 256 sum"),
+        ("IOError", "io error"),
+        ("ÜberGröße", "über größe"),
+        ("ВКонтакте", "контакте"),
+        ("ΛΟΓΟΣΦως", "λογος φως"),  # the sigma ends a part
+        ("Windows95中文", "windows 95 中文"),
+        ("word", ""),
+        ("Word", ""),
+        ("WORD", ""),
+        ("__init__", ""),
+        ("B2B", ""),
+        ("中文", ""),
+        ("____", ""),
+    ],
+)
+def test_compounds_count_as_their_parts_too(word, parts):
+    expected = dict(Counter([word.lower(), *parts.split()]))
+    assert counts([word], compounds=True) == [expected]
+    assert counts([f"<{word}> plain"], compounds=True) == [{**expected, "plain": 1}]
+    assert counts([word]) == [{word.lower(): 1}]
+
+
+def test_parts_keep_their_case_without_lowercase():
+    found = counts(["HTMLParser ÜberGröße"], compounds=True, lowercase=False)
+    assert set(found[0]) == {"HTMLParser", "HTML", "Parser", "ÜberGröße", "Über", "Größe"}
+
+
+def test_parts_are_words_to_stop_stem_and_count():
+    found = counts(
+        ["TheConnections, in theory: connecting TheCONNECTION"],
+        compounds=True,
+        stop_words="english",
+        stemmer="english",
+    )
+    assert found == [{"theconnect": 2, "connect": 3, "theori": 1}]
+    assert counts(["aBigBig big"], compounds=True, binary=True) == [{"abigbig": 1, "big": 1}]
+    assert counts(["bigBig big"], compounds=True, min_count=2) == [{"big": 3}]
+
+
+def test_parts_are_as_long_as_words_must_be():
+    assert counts(["python3"], compounds=True, token_pattern=r"\w+") == [
+        {"python3": 1, "python": 1, "3": 1}
+    ]
+    assert counts(["#aBcd Efg #x"], compounds=True, token_pattern=r"#(\w+)") == [
+        {"abcd": 1, "bcd": 1, "x": 1}
+    ]
+
+
+def test_words_of_maps_parts_to_their_form():
+    counter = WordCounter(compounds=True, stemmer="porter", stop_words="english")
+    assert counter.words_of("HTMLParsers, TheConnection connects") == {
+        "htmlparser": "htmlparsers",
+        "theconnect": "theconnection",
+        "connect": "connects",  # a word comes before a part
+        "html": "html",
+        "parser": "parsers",
+    }
+
+
+def reference_parts(word):
+    """Cut a word by the rule, from left to right."""
+
+    def upper(c):
+        return c.isalpha() and c.isupper()
+
+    def lower(c):
+        return c.isalpha() and c.islower()
+
+    parts = []
+    for name in filter(None, word.split("_")):
+        parts.append(name[0])
+        for before, c, after in zip(name, name[1:], [*name[2:], ""]):
+            if (
+                (lower(before) and upper(c))
+                or (before.isalpha() and c.isdigit())
+                or (before.isdigit() and c.isalpha())
+                or (upper(before) and upper(c) and lower(after))
+            ):
+                parts.append("")
+            parts[-1] += c
+    return parts if len(parts) > 1 else []
+
+
+def reference_counts(text, token_pattern, lowercase):
+    least = text_module._COMPILED_PATTERNS.get(token_pattern, 2)
+    found = Counter()
+    if lowercase:
+        text = text.replace("İ", "I\u0307")  # as long as its lower case, which is the same
+    for match in re.finditer(token_pattern, text.lower() if lowercase else text):
+        found[match[0]] += 1
+        for part in reference_parts(text[slice(*match.span())]):
+            if len(part) >= least:
+                found[part.lower() if lowercase else part] += 1
+    return dict(found)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(word_like | anything | st.text("aAbB12_ -"), min_size=1, max_size=6),
+    st.sampled_from([r"(?u)\b\w\w+\b", r"\w+", r"\S+", r"[a-z_]{2,}"]),
+    st.booleans(),
+)
+def test_compounds_as_the_slow_reference_cuts_them(texts, token_pattern, lowercase):
+    texts = [*texts, "two words"]
+    found = counts(texts, compounds=True, token_pattern=token_pattern, lowercase=lowercase)
+    assert found == [reference_counts(text, token_pattern, lowercase) for text in texts]
+    forms = WordCounter(compounds=True, token_pattern=token_pattern, lowercase=lowercase)
+    assert [set(forms.words_of(text)) for text in texts] == [set(row) for row in found]
+
+
+def test_every_character_is_cut_as_the_slow_reference_cuts_it():
+    every = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i <= 0xDFFF]
+    texts = [
+        " ".join(f"xx{c}yy XX{c}YY 11{c}22" for c in every[i : i + 10_000] if c.isalnum())
+        for i in range(0, len(every), 10_000)
+    ]
+    pattern = WordCounter().token_pattern
+    assert counts(texts, compounds=True) == [reference_counts(t, pattern, True) for t in texts]
+
+
+def test_compounds_with_threads_blocks_and_pieces(monkeypatch):
+    rng = np.random.default_rng(2)
+    names = np.array(["readCsv", "Größe2", "x_yz", "plain", "HTTPServer", "ok"])
+    texts = [" ".join(rng.choice(names, rng.integers(0, 40))) for _ in range(300)]
+    whole = counts(texts, compounds=True)
+    monkeypatch.setattr(text_module, "_THREAD_CHARACTERS", 100)
+    monkeypatch.setattr(text_module, "_BLOCK_CHARACTERS", 5_000)
+    assert counts(texts, compounds=True, n_jobs=3) == whole
+    pieces = WordCounter(compounds=True).partial_fit(texts[:100]).partial_fit(texts[100:])
+    assert list(pieces.vocabulary_) == sorted(set().union(*whole))
+
+
+def test_compounds_survive_a_file_and_a_clone(tmp_path):
+    import leafwise as lw
+
+    counter = WordCounter(compounds=True).fit(["HTMLParser"])
+    counter.save(tmp_path / "counter")
+    loaded = lw.load(tmp_path / "counter")
+    assert loaded.get_params() == counter.get_params() == clone(counter).get_params()
+    assert loaded.transform(["html ParserHTML"]).toarray().tolist() == [[2, 0, 1]]
+
+
+def test_an_explanation_shows_parts_of_compounds():
+    import leafwise as lw
+
+    tree = lw.Taxonomy.from_dict({"web": ["html"], "numbers": ["matrix"]})
+    counter = WordCounter(compounds=True, stemmer="english")
+    model = lw.TaxonomyClassifier(tree, counter=counter).fit(["HTMLParsed", "MatrixSums"])
+    assert list(model.predict(["newHTML", "the_matrix"])) == ["web", "numbers"]
+    words = [word for word, _ in model.explain("MyHTMLParsing").words]
+    assert {"html", "parsing"} <= set(words)

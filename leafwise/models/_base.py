@@ -7,6 +7,7 @@ probabilities of nodes and of branches, the best few and the score are written h
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from os import PathLike
 from typing import Any
 
@@ -19,6 +20,8 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.taxonomy import Taxonomy
+
+BLOCK_SCORES = 1 << 22  # documents × nodes that are worked on at a time
 
 
 class NodeClassifier(ClassifierMixin, BaseEstimator):
@@ -151,7 +154,15 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("a class is there twice")
 
     def _best(self, X: Any) -> np.ndarray:
-        return np.argmax(self._log_joint(self._counts(X)), axis=1)
+        best = [log_joint.argmax(axis=1) for _, log_joint in self._blocks(self._counts(X))]
+        return np.concatenate(best) if best else np.empty(0, np.int64)
+
+    def _blocks(self, X: sparse.csr_matrix) -> Iterator[tuple[slice, np.ndarray]]:
+        """Score documents some at a time: the scores of all may be more than fit in memory."""
+        step = max(1, BLOCK_SCORES // len(self.nodes_))
+        for start in range(0, X.shape[0], step):
+            rows = slice(start, min(start + step, X.shape[0]))
+            yield rows, self._log_joint(X[rows])
 
     def _counts(self, X: Any, reset: bool = False) -> sparse.csr_matrix:
         """Check word counts, and have them sparse."""

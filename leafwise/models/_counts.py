@@ -167,8 +167,16 @@ class CountClassifier(NodeClassifier):
         """
         X = self._counts(X).copy()
         X.data = X.data * self._seen[X.indices]
-        ratio = self._log_likelihood(X) - (X @ self._log_p_w)[:, None]
+        ratio = self._log_likelihood(X) - self._log_pooled(X)[:, None]
         return self._on_all_columns(ratio)
+
+    def _as_read(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Return what the model takes a document to be, from its word counts."""
+        return X
+
+    def _log_pooled(self, X: sparse.csr_matrix) -> np.ndarray:
+        """Return log P(d) of each document, its words drawn from all documents together."""
+        return X @ self._log_p_w
 
     def word_evidence(self, column: int, words: np.ndarray) -> np.ndarray:
         """Return log P(w | node) - log P(w): how much each word speaks for a node, or against it.
@@ -196,10 +204,10 @@ class CountClassifier(NodeClassifier):
         node : any label among the classes, by default the one predicted
         feature_names : the word of each column; without them, words are shown by number
         """
-        X = self._counts(x)
+        X = self._as_read(self._counts(x))
         if X.shape[0] != 1:
             raise ValueError(f"explain takes one document, got {X.shape[0]}.")
-        proba = self.predict_proba(X)[0]
+        proba = self.predict_proba(x)[0]
         column = int(proba.argmax()) if node is None else self._column(node)
         used = X.data > 0
         words = X.indices[used]

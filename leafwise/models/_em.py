@@ -68,6 +68,7 @@ def run_em(
     variant: str = "em",
     seed: int = 0,
     judge: Callable[[Parameters], float] | None = None,
+    settled: Callable[[], bool] | None = None,
 ) -> Fitted[Parameters]:
     """Alternate E and M steps until the bound settles.
 
@@ -80,6 +81,7 @@ def run_em(
     beta : one number, or several to be gone through in turn (deterministic annealing, G section 4)
     variant, seed : see `Sharing`
     judge : stop once this falls, and keep the parameters before that: held-out evidence
+    settled : stop when this is true after an E step, whatever the bound says
     """
     bounds: list[float] = []
     converged = False
@@ -91,7 +93,7 @@ def run_em(
         for _ in range(max_iter):
             statistics, bound = e_step(parameters, Sharing(b, variant, seed + step))
             bounds.append(bound)
-            if bound - last <= tol * abs(bound) and tol > 0:
+            if (tol > 0 and bound - last <= tol * abs(bound)) or (settled and settled()):
                 converged = True
                 break
             last = bound

@@ -2,244 +2,425 @@
 
 from __future__ import annotations
 
-from numbers import Real
+import sys
+from numbers import Integral, Real
 from typing import Any, Self
 
-import numba
 import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
+from sklearn.utils import check_consistent_length
 
-from leafwise.labels import read_labels
-from leafwise.models._counts import TableClassifier, document_weights
-from leafwise.models._em import in_threads
-from leafwise.models._path_mixture import check_positive, check_seed
-from leafwise.models._tree_means import TreeMeans, responses, solve
-from leafwise.models._word_lists import WordLists
+from leafwise.keywords import Keywords, read_keywords
+from leafwise.labels import Classes
+from leafwise.models import _sigma
+from leafwise.models._counts import document_weights, statistics
+from leafwise.models._dirichlet_tree import DirichletTree
+from leafwise.models._em import Sharing, run_em
+from leafwise.models._evidence import Evidence, match_scores, prototype_scores
+from leafwise.models._path_mixture import check_positive
+from leafwise.models._tree_scores import Posteriors, TreeScores
 from leafwise.taxonomy import Taxonomy
 
-_GRID = 10.0 ** np.arange(0, 6.5, 0.5)  # what "auto" chooses from
-_MOST_CLASSES = 1000  # beyond, only those of the documents that decide
+_LARGE = 1 << 31  # documents × nodes from which not all nodes are looked at
+_CANDIDATES = 200
+_NEGLIGIBLE = 0.03  # of the best node's probability: less is dropped, so that all stays sparse
+_LONGEST = 5.0  # median lengths: what a longer document counts for when it is learned from
+_FIRST = 0.5  # of a keyword's weight, when there is nothing else to go by
 
 
-class HierarchicalDirichlet(TableClassifier):
-    """θ_i ~ Dir(σ θ_parent(i)): evidence flows up and down the tree (V 2, eq. 1-13).
+class HierarchicalDirichlet(DirichletTree):
+    """θ_i ~ Dir(σ θ_parent(i)): evidence flows up and down the tree (V eq. 1-17).
 
     Each node's estimate is a weighted mean of its own counts, its parent's estimate and its
-    children's (V eq. 13): for all nodes at once, and exactly.
+    children's (V eq. 13): for all nodes at once, and exactly. `fit` learns from labels, from the
+    keywords of the nodes and unlabelled documents (EM), or from all of them: documents without a
+    label (None) are shared among the nodes, softly, and their words learned from.
 
     Parameters
     ----------
     taxonomy : Taxonomy or None
         The tree whose nodes are the classes; None makes the distinct labels the classes.
+    words : {"counts", "roots", "set"}
+        How often a document has each word (a multinomial, V eq. 1); the square root of that, since
+        a word that is said again says less; or whether it has it at all (Bernoulli, V 3.2).
     sigma : "auto", float, or a float for each level below the root
-        How tightly a node is bound to its parent, in words: near 0 nodes share nothing, towards
-        infinity all have one distribution. "auto" takes the value under which most training
-        documents are put where they are, each by all others; `partial_fit` does so at its first
-        call.
+        How tightly a node is bound to its parent, in words (in documents for sets): near 0 nodes
+        share nothing, towards infinity all have one distribution. "auto" takes the value under
+        which most labelled documents are put where they are, each by all others; where most have
+        no label, the one that makes documents held out most likely. `partial_fit` chooses at its
+        first call.
     class_prior : {"learned", "uniform"} or array
         P(node), as in `NaiveBayes`.
     nodes : {"all", "leaves"} or list of labels
         The nodes that can be predicted.
+    vocabulary : array of str, WordCounter or None
+        The word of each column, usually ``counter.get_feature_names_out()``, to find the nodes'
+        keywords by. Where words are stemmed, the fitted counter itself, which stems keywords too.
+        None: keywords have no part.
+    keyword_weight : float
+        A node's keywords count for so many documents of the usual length with no other word: so
+        nodes stay with their keywords, whatever else EM makes of them.
+    label_weight : float
+        How many unlabelled documents a labelled one counts for.
+    init : {"matches", "prototypes"}
+        What documents are shared by at first: the keywords they have, weighed by how few
+        documents have and nodes share them; or V's prototypes (V eq. 14).
+    prototype : (float, float)
+        A prototype's probability of the node's keywords, and of any other word.
+    beta : "auto" or float
+        Documents are shared by P(node, d)^β. "auto": 1 / √length, since words of a document do not
+        speak independently, and without it all belong to one node at once. 1 is V's EM.
+    max_iter, tol : int, float
+        EM ends after so many estimates, or when a smaller share of documents changes its node.
+    candidates : "auto", int or None
+        How many nodes a document is scored at in full: those that its rarer words point to. None
+        scores all; "auto" does so up to two thousand million documents × nodes.
+    reject : None, "ties" or float
+        Documents for which `predict` gives None: with "ties" those that have more than one best
+        node (V 3.4), with a number also those whose best node has a smaller probability.
     sample_size : int
         At most so many documents decide on "auto".
     random_state : int or None
         Which they are.
+    verbose : bool
+        Whether to write what EM is doing to the standard error stream.
 
     Attributes
     ----------
     sigma_ : float or list of floats
         The σ in use.
+    unknown_keywords_ : list of str
+        The keywords that are in no document.
+    n_iter_ : int
+        How often parameters were estimated: once without unlabelled documents.
     """
 
-    _learned = (*TableClassifier._learned, "sigma_")
-    sigma_: Any
+    _learned = (*DirichletTree._learned, "unknown_keywords_", "n_iter_")
+    unknown_keywords_: list[str]
+    n_iter_: int
 
     def __init__(
         self,
         taxonomy: Taxonomy | None = None,
         *,
+        words: str = "counts",
         sigma: Any = "auto",
         class_prior: Any = "learned",
         nodes: Any = "all",
+        vocabulary: Any = None,
+        keyword_weight: float = 5.0,
+        label_weight: float = 20.0,
+        init: str = "matches",
+        prototype: tuple[float, float] = (0.9, 0.1),
+        beta: Any = "auto",
+        max_iter: int = 10,
+        tol: float = 0.01,
+        candidates: Any = "auto",
+        reject: Any = None,
         sample_size: int = 1000,
-        random_state: int | None = None,
+        random_state: int | None = 0,
+        verbose: bool = False,
     ):
         self.taxonomy = taxonomy
+        self.words = words
         self.sigma = sigma
         self.class_prior = class_prior
         self.nodes = nodes
+        self.vocabulary = vocabulary
+        self.keyword_weight = keyword_weight
+        self.label_weight = label_weight
+        self.init = init
+        self.prototype = prototype
+        self.beta = beta
+        self.max_iter = max_iter
+        self.tol = tol
+        self.candidates = candidates
+        self.reject = reject
         self.sample_size = sample_size
         self.random_state = random_state
+        self.verbose = verbose
 
-    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, reset: bool) -> Self:
-        if reset:
-            self.__dict__.pop("sigma_", None)
-        super()._learn(X, y, classes, sample_weight, reset)
-        if reset and isinstance(self.sigma, str):
-            X = self._counts(X)
-            weight = np.ones(X.shape[0])
-            if sample_weight is not None:
-                weight = document_weights(sample_weight, X.shape[0])
-            labels = read_labels(y, self._classes)
-            self.sigma_ = self._likeliest(X, self._classes.membership(labels), weight)
-            self._derive()
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from word counts, of which all, some or none have a label (None where unknown)."""
+        self._validate()
+        X = self._counts(X, reset=True)
+        if y is None and self.taxonomy is not None:
+            y = [None] * X.shape[0]
+        labels, classes = self._labels(y, None, reset=True)
+        check_consistent_length(X, range(labels.n_documents))
+        weight = np.ones(X.shape[0])
+        if sample_weight is not None:
+            weight = document_weights(sample_weight, X.shape[0])
+        keywords = None
+        if self.vocabulary is not None:
+            if self.taxonomy is None:
+                raise ValueError("vocabulary is for a tree's keywords, and there is no taxonomy.")
+            keywords = read_keywords(self.taxonomy, self.vocabulary, X)
+        return self._fit(X, classes, classes.membership(labels), weight, keywords)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable node of each document; None where it is rejected."""
+        found = super().predict(X)
+        if self.reject is None:
+            return found
+        log_p = np.sort(self.predict_log_proba(X), axis=1)
+        unsure = np.zeros(len(log_p), bool)
+        if log_p.shape[1] > 1:
+            unsure = log_p[:, -1] - log_p[:, -2] < 1e-9
+        if not isinstance(self.reject, str):
+            unsure |= log_p[:, -1] < np.log(self.reject)
+        found = found.astype(object)
+        found[unsure] = None
+        return found
+
+    def _fit(
+        self,
+        X: sparse.csr_matrix,
+        classes: Classes,
+        membership: sparse.csr_matrix,
+        weight: np.ndarray,
+        keywords: Keywords | None,
+    ) -> Self:
+        """Learn from documents, the weights of their labels, and keywords that were found."""
+        for name in ("sigma_", "word_counts_"):
+            self.__dict__.pop(name, None)
+        X = self._as_read(X)
+        labelled = np.diff(membership.indptr) > 0
+        membership = sparse.csr_matrix(sparse.diags_array(weight) @ membership)
+        evidence = self._collect(X, classes, membership, weight, labelled, keywords)
+        self.unknown_keywords_ = [] if keywords is None else keywords.unknown
+        if not labelled.any() and not evidence.first.nnz:
+            raise ValueError(_nothing(keywords))
+        self._prior_documents = float(evidence.n_pool > 0 or keywords is not None)
+        auto = isinstance(self.sigma, str)
+        by_documents = auto and evidence.n_pool > np.count_nonzero(labelled)
+        self.sigma_ = self.sigma
+        if by_documents:
+            rng = np.random.default_rng(self.random_state)
+            drawn = rng.permutation(evidence.n_pool)[: 5 * self.sample_size]
+            judged, others = np.array_split(drawn, [-(-len(drawn) // 5)])
+            self.sigma_ = _sigma.likeliest(
+                lambda s: self._held_out(evidence, judged, others, s), float(evidence.pool.sum())
+            )
+        elif auto:
+            self.sigma_ = 1.0
+            self._learn_shared(evidence, None)
+            self.sigma_ = self._likeliest(X, membership, weight)
+        self.n_iter_ = self._em(evidence)
         return self
 
-    def _set_parameters(self) -> None:
-        counts = sparse.csr_matrix(self.word_counts_, dtype=np.float64)
-        counts.sum_duplicates()
-        n_entries = np.zeros(len(self.taxonomy_), np.int64)
-        n_entries[self.nodes_] = np.diff(counts.indptr)
-        entries = _entries(counts.indptr, np.argsort(self.nodes_))
-        at_nodes = sparse.csr_matrix(
-            (counts.data[entries], counts.indices[entries], np.append(0, np.cumsum(n_entries))),
-            (len(self.taxonomy_), counts.shape[1]),
+    def _collect(
+        self,
+        X: sparse.csr_matrix,
+        classes: Classes,
+        membership: sparse.csr_matrix,
+        weight: np.ndarray,
+        labelled: np.ndarray,
+        keywords: Keywords | None,
+    ) -> Evidence:
+        length = np.asarray(X.sum(axis=1), dtype=float).ravel()
+        usual = float(np.median(length[length > 0])) if length.any() else 1.0
+        rows = np.flatnonzero(~labelled & (weight > 0) & (length > 0))
+        pool = X if len(rows) == X.shape[0] else X[rows]
+        counted = np.ones(X.shape[0])  # how much of a document: not all of a very long one
+        if self.words != "set" and len(rows):
+            counted = np.minimum(1.0, _LONGEST * usual / np.maximum(length, 1.0))
+        length = length[rows]
+        counts = sparse.csr_matrix((len(classes.nodes), X.shape[1]))
+        documents = np.zeros(len(classes.nodes))
+        first = sparse.csr_matrix((len(rows), len(classes.nodes)))
+        beta = length**-0.5 if isinstance(self.beta, str) else np.full(len(rows), float(self.beta))
+        found, _ = statistics(X, sparse.csr_matrix(sparse.diags_array(counted) @ membership))
+        n_labelled = np.asarray(membership.sum(axis=0)).ravel()
+        possible = n_labelled > 0
+        if keywords is not None:
+            counts = keywords.words(classes.taxonomy.parent, classes.nodes)
+            documents = self.keyword_weight * (np.diff(counts.indptr) > 0)
+            most = counts.max(axis=1).toarray().ravel()
+            each = 1.0 / np.where(most > 0, most, 1.0) if self.words == "set" else usual
+            counts = sparse.csr_matrix(sparse.diags_array(documents * each) @ counts)
+            # V's prototypes have every node take part, whether it has a keyword or not.
+            possible |= keywords.known[classes.nodes] | (self.init == "prototypes")
+            if len(rows):
+                first = self._first(pool, beta, classes, keywords)
+        return Evidence(
+            classes=classes,
+            labels=found,
+            n_labelled=n_labelled,
+            keyword_counts=counts,
+            keyword_documents=documents,
+            possible=possible,
+            pool=pool,
+            weight=weight[rows],
+            learned=weight[rows] * counted[rows],
+            beta=beta,
+            first=first,
         )
-        self._lists = WordLists(self.taxonomy_.parent, at_nodes)
-        self._n = np.zeros(self._lists.n_pairs)
-        self._n[self._lists.own] = at_nodes.data
-        self._sizes = np.asarray(at_nodes.sum(axis=1)).ravel()
-        if not isinstance(self.sigma, str):
-            self.sigma_ = self.sigma
-        self._means = self._solve(getattr(self, "sigma_", 1.0))
 
-    def _solve(self, sigma: Any) -> TreeMeans:
-        depth = self.taxonomy_.depth
-        if np.ndim(sigma) and len(sigma) != depth.max():
-            raise ValueError(
-                f"sigma has {len(sigma)} numbers, the tree {depth.max()} levels below its root."
-            )
-        of_node = np.full(len(depth), sigma) if not np.ndim(sigma) else np.append(1.0, sigma)[depth]
-        # V 2: Dir(1, ..., 1), over the words that there are; others would only take their share.
-        prior = (1.0, float(max(self._seen.sum(), 1)))
-        return solve(self._lists, self._n, self._sizes, of_node.astype(float), prior)
+    def _first(
+        self, X: sparse.csr_matrix, beta: np.ndarray, classes: Classes, keywords: Keywords
+    ) -> sparse.csr_matrix:
+        """Share documents by keywords alone: what EM begins with."""
+        settings: dict[str, Any] = {
+            "least": _NEGLIGIBLE,
+            "candidates": self._n_candidates(X.shape[0], len(classes.taxonomy)),
+        }
+        if self.init == "matches":
+            scores = match_scores(classes, keywords, _FIRST)
+            found, one = keywords.matches(X), np.ones(X.shape[0])
+            return scores.posteriors(found, one, only_matched=True, **settings).membership
+        used = np.bincount(X.indices, minlength=X.shape[1]) > 0
+        scores = prototype_scores(classes, keywords, used, self.prototype, self.words == "set")
+        return scores.posteriors(X, beta, **settings).membership
 
-    def _likeliest(
-        self, X: sparse.csr_matrix, membership: sparse.csr_matrix, weight: np.ndarray
-    ) -> float:
-        """Choose the σ under which documents are put where they are, most often and most surely.
+    def _em(self, evidence: Evidence, max_iter: int | None = None) -> int:
+        """Share the unlabelled documents and learn from the result, in turn; return how often."""
+        self._learn_shared(evidence, evidence.first if evidence.first.nnz else None)
+        if not evidence.n_pool:
+            return 1
+        last = np.full(evidence.n_pool, -1)
+        n_changed = evidence.n_pool
 
-        Each is judged by the model of all others, which is known from that of all in closed form.
+        def share(_: None, __: Sharing) -> tuple[sparse.csr_matrix, float]:
+            nonlocal n_changed
+            found = self._posteriors(evidence.pool, evidence.beta, evidence.possible)
+            best = _best_columns(found.membership)
+            n_changed = int(np.count_nonzero(best != last))
+            last[:] = best
+            self._say(f"σ = {self.sigma_}: {n_changed:,} of {len(last):,} documents moved")
+            return found.membership, float(evidence.weight @ found.log_norm)
+
+        def learn(membership: sparse.csr_matrix, _: None) -> None:
+            self._learn_shared(evidence, membership)
+
+        fitted = run_em(
+            share,
+            learn,
+            None,
+            max_iter=(self.max_iter if max_iter is None else max_iter) - 1,
+            settled=lambda: n_changed < self.tol * evidence.n_pool,
+        )
+        return fitted.n_steps + 1
+
+    def _learn_shared(self, evidence: Evidence, membership: sparse.csr_matrix | None) -> None:
+        """Become the model of labels, keywords and, shared as given, unlabelled documents."""
+        self._keyword_documents = evidence.keyword_documents
+        counts, documents = evidence.count(membership, self.label_weight, self.words == "set")
+        self._set_statistics(evidence.classes, counts, documents)
+
+    def _held_out(
+        self, evidence: Evidence, judged: np.ndarray, others: np.ndarray, sigma: float
+    ) -> np.ndarray:
+        """Return how likely some documents are under what the others teach (V 3.3)."""
+        self.sigma_ = sigma
+        self._em(evidence.only(others), max_iter=min(4, self.max_iter))
+        blocks = self._blocks(evidence.pool[judged])
+        log_p = np.concatenate([logsumexp(log_joint, axis=1) for _, log_joint in blocks])
+        return evidence.weight[judged] * log_p
+
+    def _posteriors(
+        self, X: sparse.csr_matrix, beta: np.ndarray, possible: np.ndarray | None = None
+    ) -> Posteriors:
+        """Share documents among the classes, or those that are possible.
+
+        A class that nothing is known of says every word as often as its parent does, and would
+        collect whatever fits nowhere.
         """
-        single = (np.diff(membership.indptr) == 1) & (weight > 0)
-        documents = np.flatnonzero(single & (np.diff(X.indptr) > 0))
-        if len(documents) > self.sample_size:
-            rng = np.random.default_rng(self.random_state)
-            documents = np.sort(rng.permutation(documents)[: self.sample_size])
-        own = membership[documents].indices
-        columns = self._live
-        if len(columns) > _MOST_CLASSES:
-            columns = np.unique(own)
-        if len(documents) == 0 or len(columns) < 2:
-            return 1.0
-        own = np.searchsorted(columns, own)
-        X = sparse.csr_matrix(X[documents], dtype=np.float64)
-        X.sum_duplicates()
-        pooled = np.asarray(self.word_counts_.sum(axis=0)).ravel()
-        weight = weight[documents]
-        once = np.minimum(weight, 1.0)  # a document of weight 2 is two, of which one is left out
-        at_own = (np.arange(len(documents)), own)
-        log_prior = np.tile(self._log_prior[columns], (len(documents), 1))
-        if isinstance(self.class_prior, str) and self.class_prior == "learned":
-            left = np.maximum(self.document_counts_[columns][own] - once, 0.0)
-            with np.errstate(divide="ignore"):
-                log_prior[at_own] = np.log(left / self.document_counts_.sum())
-        right, likelihood = np.empty((len(_GRID), len(documents))), np.empty(len(_GRID))
-        for k, sigma in enumerate(_GRID):
-            self._means = self._solve(sigma)
-            theta = np.ascontiguousarray(self._p_w_given_classes(columns).T)
-            rise = responses(self.taxonomy_, self._means, self.nodes_[columns])
-            arguments = (X.indptr, X.indices, X.data, once, own, theta, rise, pooled)
-            scores = np.empty((len(documents), len(columns)))
-            parts = [part for part in np.array_split(np.arange(len(documents)), 8) if len(part)]
+        scores, log_prior = self._scores, self._log_prior
+        if possible is not None:
+            log_prior = np.where(possible, log_prior, -np.inf)
+        if isinstance(scores, TreeScores):
+            prior = np.zeros(len(self.taxonomy_))
+            prior[self.nodes_] = log_prior
+            scores = scores._replace(prior=prior)
+        else:
+            scores = scores._replace(prior=scores.prior + log_prior[self._live])
+        found = scores.posteriors(
+            X, beta, least=_NEGLIGIBLE, candidates=self._n_candidates(X.shape[0])
+        )
+        m = found.membership
+        every = sparse.csr_matrix(
+            (m.data, self._live[m.indices], m.indptr), (X.shape[0], len(self.nodes_))
+        )
+        return Posteriors(every, found.log_norm)
 
-            def score(part: np.ndarray, a: tuple = arguments, out: np.ndarray = scores) -> None:
-                _left_out(part[0], part[-1] + 1, *a, out)  # type: ignore[call-arg]
+    def _n_candidates(self, n_documents: int, n_nodes: int | None = None) -> int | None:
+        if isinstance(self.candidates, str):
+            n_nodes = len(self.taxonomy_) if n_nodes is None else n_nodes
+            large = n_documents * n_nodes > _LARGE and self.words != "set"
+            return _CANDIDATES if large else None
+        return self.candidates
 
-            in_threads(score, parts)
-            log_p = scores[at_own] - logsumexp(scores, axis=1)
-            likelihood[k] = np.average(log_p, weights=weight)
-            right[k] = (scores + log_prior).argmax(axis=1) == own
-        return float(_GRID[_likeliest_of_the_best(right, likelihood, weight)])
+    def _best(self, X: Any) -> np.ndarray:
+        X = self._counts(X)
+        if self._n_candidates(X.shape[0]) is None:
+            return super()._best(X)
+        found = self._posteriors(X, np.ones(X.shape[0])).membership
+        best = _best_columns(found)
+        return np.where(best < 0, self._log_prior.argmax(), best)
 
-    def _p_w_given_classes(self, columns: np.ndarray) -> np.ndarray:
-        return np.stack([self._p_w_given_node(int(node)) for node in self.nodes_[columns]])
-
-    def _p_w_given_node(self, node: int) -> np.ndarray:
-        lists, means = self._lists, self._means
-        p = np.full(lists.n_words, means.unseen)
-        for i in [node, *self.taxonomy_.ancestors(node)][::-1]:
-            if i:
-                p *= means.shrink[i]
-            pairs = slice(lists.indptr[i], lists.indptr[i + 1])
-            p[lists.words[pairs]] = means.theta[pairs]
-        if self._seen.any():
-            p[~self._seen] = 0.0
-        return p
-
-    def _restore(self) -> None:
-        """Derive the rest from what a file held, after checking it."""
-        _check_sigma(getattr(self, "sigma_", None))
-        super()._restore()
+    def _say(self, what: str) -> None:
+        if self.verbose:
+            print(f"HierarchicalDirichlet: {what}", file=sys.stderr, flush=True)
 
     def _validate(self) -> None:
         super()._validate()
-        if not (isinstance(self.sigma, str) and self.sigma == "auto"):
-            _check_sigma(self.sigma)
-        check_positive("sample_size", self.sample_size)
-        check_seed(self.random_state)
+        if self.init not in ("matches", "prototypes"):
+            raise ValueError(f'init={self.init!r}: expected "matches" or "prototypes".')
+        for name in ("keyword_weight", "label_weight", "tol"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
+                raise ValueError(f"{name}={value!r}: expected a number of 0 or more.")
+        high_low = self.prototype
+        if not (
+            isinstance(high_low, tuple | list)
+            and len(high_low) == 2
+            and all(isinstance(p, Real) and 0 < float(p) < 1 for p in high_low)
+        ):
+            raise ValueError(f"prototype={high_low!r}: expected two numbers between 0 and 1.")
+        if not (isinstance(self.beta, str) and self.beta == "auto") and not (
+            isinstance(self.beta, Real) and 0 < float(self.beta) < np.inf
+        ):
+            raise ValueError(f'beta={self.beta!r}: expected a number above 0, or "auto".')
+        check_positive("max_iter", self.max_iter)
+        n = self.candidates
+        if not (n is None or (isinstance(n, str) and n == "auto") or (_is_count(n) and n > 0)):
+            raise ValueError(f'candidates={n!r}: expected an integer of 1 or more, None or "auto".')
+        if self.words == "set" and _is_count(n):
+            raise ValueError("candidates: sets of words need all nodes, expected None.")
+        if not (
+            self.reject is None
+            or (isinstance(self.reject, str) and self.reject == "ties")
+            or (isinstance(self.reject, Real) and 0 < float(self.reject) <= 1)
+        ):
+            raise ValueError(
+                f'reject={self.reject!r}: expected None, "ties" or a probability above 0.'
+            )
 
 
-def _likeliest_of_the_best(right: np.ndarray, likelihood: np.ndarray, weight: np.ndarray) -> int:
-    """Choose a row: of those with about as many right as the best, the one of highest likelihood.
-
-    Few documents leave it to chance which row has the most; so a row is left out only where it
-    has fewer by more than two standard errors of the difference.
-    """
-    share = weight / weight.sum()
-    lost = right[np.argmax(right @ share)] - right
-    mean = lost @ share
-    error = np.sqrt(((lost - mean[:, None]) ** 2) @ share / weight.sum())
-    return int(np.argmax(np.where(mean <= 2 * error, likelihood, -np.inf)))
-
-
-def _check_sigma(sigma: Any) -> None:
-    values = [sigma] if not np.iterable(sigma) or isinstance(sigma, str) else list(sigma)
-    if not values or not all(isinstance(s, Real) and 0 < float(s) < np.inf for s in values):
-        raise ValueError(
-            f'sigma={sigma!r}: expected a number above 0, one for each level, or "auto".'
+def _nothing(keywords: Keywords | None) -> str:
+    if keywords is None:
+        return (
+            "No document has a label, so there is nothing to learn: give some labels, or "
+            "vocabulary=, to learn from the keywords of the tree."
         )
+    return (
+        "There is nothing to learn from: no document has a label, and no keyword of the tree is in "
+        "any document. Give some labels, or keywords that the texts use. (Words are what stands "
+        "between spaces and marks: for a script without spaces, count them by another "
+        "token_pattern.)"
+    )
 
 
-def _entries(indptr: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the numbers of the entries of some rows, one row after the other."""
-    lengths = np.diff(indptr)[rows]
-    starts = indptr[:-1][rows] - np.append(0, np.cumsum(lengths)[:-1])
-    return np.repeat(starts, lengths) + np.arange(lengths.sum())
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-@numba.njit(nogil=True, cache=True)
-def _left_out(
-    first, last, indptr, words, counts, weight, own, theta, rise, pooled, scores
-):  # pragma: no cover - compiled
-    """Score documents by log P(d | j), each under the estimates from all others.
-
-    Without K words of node c, of which k are w, its equation loses K from its total and k from its
-    counts, so that θ_j(w) becomes θ_j - g_jc k + g_jc K (θ_c - g_cc k) / (1 - g_cc K).
-    """
-    n_classes = theta.shape[1]
-    for d in range(first, last):
-        c = own[d]
-        length = 0.0
-        for p in range(indptr[d], indptr[d + 1]):
-            length += counts[p] * weight[d]
-        scores[d] = 0.0
-        for p in range(indptr[d], indptr[d + 1]):
-            w, k = words[p], counts[p] * weight[d]
-            if pooled[w] - k < 1e-9:  # a word of this document alone: the others say nothing of it
-                continue
-            rest = (theta[w, c] - rise[c, c] * k) * length / (1.0 - rise[c, c] * length)
-            for j in range(n_classes):
-                t = theta[w, j] - rise[j, c] * (k - rest)
-                scores[d, j] += counts[p] * np.log(max(t, 1e-12))
+def _best_columns(membership: sparse.csr_matrix) -> np.ndarray:
+    """Return the column of the largest entry of each row, the first of several; -1 for no entry."""
+    best = np.full(membership.shape[0], -1)
+    rows = np.flatnonzero(np.diff(membership.indptr))
+    if len(rows):
+        best[rows] = np.asarray(membership.argmax(axis=1)).ravel()[rows]
+    return best

@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import logsumexp, softmax
+
+import leafwise as lw
+from leafwise.models import _tree_scores
+from leafwise.models._tree_scores import TableScores, TreeScores, word_lists
+
+TREE = lw.Taxonomy.from_paths([f"{a}/{b}/{c}" for a in "ab" for b in "xyz" for c in "12"])
+
+
+def drawn(decay=1.0, seed=0, n=700, n_words=30, share=0.2):
+    """Scores with lists drawn at random, and documents; and the scores by a slow sum."""
+    rng = np.random.default_rng(seed)
+    n_nodes = len(TREE)
+    table = rng.normal(1, 1, (n_words, n_nodes)) * (rng.random((n_words, n_nodes)) < share)
+    column = np.full(n_nodes, -1)
+    classes = np.sort(rng.choice(n_nodes, 14, replace=False))
+    column[classes] = rng.permutation(14)
+    scores = TreeScores(
+        *word_lists(sparse.csr_matrix(table), 1.0),
+        rng.random(n_words) < 0.8,
+        TREE.parent,
+        TREE.end,
+        rng.normal(size=n_nodes),
+        rng.normal(size=n_nodes),
+        column,
+        decay,
+    )
+    X = sparse.csr_matrix(rng.poisson(0.2, (n, n_words)).astype(float))
+    slow = np.zeros((n, 14))
+    dense = X.toarray()
+    for i in classes:
+        total, worth, j = np.zeros(n), 1.0, i
+        while j >= 0:
+            total += worth * (dense @ table[:, j])
+            worth *= decay
+            j = TREE.parent[j]
+        slow[:, column[i]] = total + dense @ scores.counted * scores.bias[i] + scores.prior[i]
+    return scores, X, slow
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.3, 0.0])
+def test_scores_are_sums_over_paths(decay):
+    scores, X, slow = drawn(decay)
+    np.testing.assert_allclose(scores.log_joint(X), slow)
+
+
+def test_posteriors_are_tempered_and_lose_what_is_negligible():
+    scores, X, slow = drawn()
+    beta = np.random.default_rng(1).uniform(0.2, 1, X.shape[0])
+    p = softmax(beta[:, None] * slow, axis=1)
+    found = scores.posteriors(X, beta, least=1e-300)
+    np.testing.assert_allclose(found.membership.toarray(), p)
+    np.testing.assert_allclose(
+        found.log_norm, logsumexp(beta[:, None] * slow, axis=1) / beta, rtol=1e-9
+    )
+    kept = np.where(p >= 0.1 * p.max(axis=1, keepdims=True), p, 0)
+    cut = scores.posteriors(X, beta, least=0.1).membership.toarray()
+    np.testing.assert_allclose(cut, kept / kept.sum(axis=1, keepdims=True))
+
+
+def test_a_document_is_shared_among_so_many_classes_at_most(monkeypatch):
+    scores, X, slow = drawn()
+    monkeypatch.setattr(_tree_scores, "_MOST", 3)
+    found = scores.posteriors(X, np.ones(X.shape[0]), least=1e-300).membership
+    assert (np.diff(found.indptr) == 3).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    best = np.sort(np.argsort(slow, axis=1)[:, -3:], axis=1)
+    found.sort_indices()
+    np.testing.assert_array_equal(found.indices.reshape(-1, 3), best)
+
+
+def test_classes_that_are_impossible_and_nodes_that_nothing_matches():
+    scores, X, _ = drawn()
+    prior = np.where(np.arange(len(TREE)) % 2, -np.inf, 0.0)
+    found = scores._replace(prior=prior).posteriors(X, np.ones(X.shape[0]), least=1e-300)
+    possible = np.zeros(14, bool)
+    possible[scores.column[(scores.column >= 0) & (prior == 0)]] = True
+    assert (found.membership.toarray() > 0).any(axis=0).tolist() == possible.tolist()
+    flat = np.zeros(len(TREE))
+    matched = scores._replace(prior=flat, bias=flat)
+    empty = sparse.csr_matrix((2, X.shape[1]))
+    one = np.ones(2)
+    assert matched.posteriors(empty, one, least=1e-3, only_matched=True).membership.nnz == 0
+    assert matched.posteriors(empty, one, least=1e-3).membership.nnz == 28
+
+
+def test_with_room_for_all_nodes_candidates_change_nothing_but_untouched_nodes():
+    """Every node that some word of the document is listed at is a candidate."""
+    scores, X, slow = drawn(share=1.0)
+    some = np.flatnonzero(np.diff(X.indptr))
+    found = scores.posteriors(X[some], np.ones(len(some)), least=1e-300, candidates=len(TREE))
+    np.testing.assert_allclose(found.membership.toarray(), softmax(slow[some], axis=1))
+
+
+def test_words_that_too_many_nodes_share_are_left_for_the_candidates(monkeypatch):
+    """Few visits: the rarest word alone finds the candidates, and all words score them."""
+    scores, X, slow = drawn(share=0.4)
+    monkeypatch.setattr(_tree_scores, "_VISITS", 0)
+    some = np.flatnonzero(np.diff(X.indptr) > 2)[:50]
+    found = scores.posteriors(X[some], np.ones(len(some)), least=1e-300, candidates=5).membership
+    p = found.toarray()
+    for r, d in enumerate(some):
+        columns = np.flatnonzero(p[r])
+        assert 0 < len(columns) <= 5
+        np.testing.assert_allclose(p[r, columns], softmax(slow[d, columns]))
+
+
+def test_candidates_hold_the_best_node_nearly_always():
+    scores, X, slow = drawn(share=0.3)
+    some = np.flatnonzero(np.diff(X.indptr) > 1)
+    found = scores.posteriors(X[some], np.ones(len(some)), least=1e-9, candidates=8).membership
+    best = np.asarray(found.argmax(axis=1)).ravel()
+    assert np.mean(best == slow[some].argmax(axis=1)) > 0.9
+
+
+def test_a_table_does_the_same():
+    rng = np.random.default_rng(0)
+    scores = TableScores(rng.normal(size=(8, 5)), rng.normal(size=5))
+    X = sparse.csr_matrix(rng.poisson(1, (600, 8)).astype(float))
+    slow = X.toarray() @ scores.weights + scores.prior
+    np.testing.assert_allclose(scores.log_joint(X), slow)
+    beta = rng.uniform(0.2, 1, 600)
+    found = scores.posteriors(X, beta, least=1e-300)
+    np.testing.assert_allclose(found.membership.toarray(), softmax(beta[:, None] * slow, axis=1))
+    np.testing.assert_allclose(found.log_norm, logsumexp(beta[:, None] * slow, axis=1) / beta)
+    assert scores.posteriors(X[:0], beta[:0], least=1e-3).membership.shape == (0, 5)
