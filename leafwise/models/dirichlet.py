@@ -24,7 +24,8 @@ from leafwise.taxonomy import Taxonomy
 
 _LARGE = 1 << 31  # documents × nodes from which not all nodes are looked at
 _CANDIDATES = 200
-_NEGLIGIBLE = 0.03  # of the best node's probability: less is dropped, so that all stays sparse
+_NEGLIGIBLE = 0.03  # of the best node's share: less is dropped, so that all stays sparse
+_NOTHING = 1e-6  # the same where β is given: shares are sharper then, and dropping saves little
 _LONGEST = 5.0  # median lengths: what a longer document counts for when it is learned from
 _FIRST = 0.5  # of a keyword's weight, when there is nothing else to go by
 
@@ -263,7 +264,7 @@ class HierarchicalDirichlet(DirichletTree):
     ) -> sparse.csr_matrix:
         """Share documents by keywords alone: what EM begins with."""
         settings: dict[str, Any] = {
-            "least": _NEGLIGIBLE,
+            "least": self._least,
             "candidates": self._n_candidates(X.shape[0], len(classes.taxonomy)),
         }
         if self.init == "matches":
@@ -337,13 +338,17 @@ class HierarchicalDirichlet(DirichletTree):
         else:
             scores = scores._replace(prior=scores.prior + log_prior[self._live])
         found = scores.posteriors(
-            X, beta, least=_NEGLIGIBLE, candidates=self._n_candidates(X.shape[0])
+            X, beta, least=self._least, candidates=self._n_candidates(X.shape[0])
         )
         m = found.membership
         every = sparse.csr_matrix(
             (m.data, self._live[m.indices], m.indptr), (X.shape[0], len(self.nodes_))
         )
         return Posteriors(every, found.log_norm)
+
+    @property
+    def _least(self) -> float:
+        return _NEGLIGIBLE if isinstance(self.beta, str) else _NOTHING
 
     def _n_candidates(self, n_documents: int, n_nodes: int | None = None) -> int | None:
         if isinstance(self.candidates, str):
