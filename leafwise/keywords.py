@@ -35,7 +35,7 @@ class Keywords(NamedTuple):
     known : array of bool
         For each node, whether documents have a keyword of it or of a node above.
     unknown : list of str
-        The keywords that are in no document.
+        The keywords that find no document: none has them, or they are not counted.
     """
 
     terms: sparse.csr_matrix
@@ -143,6 +143,19 @@ def _inherited(own: sparse.csr_matrix, parent: np.ndarray, is_above: np.ndarray)
 def _spell(keywords: list[str], vocabulary: Any, n_words: int) -> list[tuple[int, ...]]:
     """Return the columns of each keyword, sorted: none where a word of it has no column."""
     counter, column = _reader(vocabulary, n_words)
+    if not keywords:
+        return []
+    if not isinstance(getattr(vocabulary, "estimator", vocabulary), WordCounter):
+        exact = {keyword: (column[keyword],) for keyword in keywords if keyword in column}
+        others = [keyword for keyword in keywords if keyword not in exact]
+        read = dict(zip(others, _read(others, counter, column)))
+        return [exact.get(keyword) or read[keyword] for keyword in keywords]
+    return _read(keywords, counter, column)
+
+
+def _read(
+    keywords: list[str], counter: WordCounter, column: dict[str, int]
+) -> list[tuple[int, ...]]:
     if not keywords:
         return []
     try:

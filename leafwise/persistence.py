@@ -144,6 +144,8 @@ def _pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, Taxonomy):
         keywords = [list(words) for words in value.keywords]
         return {"taxonomy": [list(value.names), value.parent.tolist(), keywords]}
+    if type(value).__name__ == "FrozenEstimator":
+        return _pack(value.estimator, arrays)
     if type(value).__name__ in _CLASSES:
         state = {name: getattr(value, name) for name in value._learned if hasattr(value, name)}
         return {

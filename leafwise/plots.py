@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from leafwise.evaluation import metric_label
 from leafwise.exceptions import DependencyError
+from leafwise.labels import read_labels
 from leafwise.metrics import reject_curve
 from leafwise.taxonomy_drawing import _drawn, _shown
 
@@ -363,6 +364,10 @@ class RejectCurveDisplay(_Display):
         curve has that of the model's class.
         """
         confidence = _log_odds(model, X)
+        if hasattr(model, "_classes"):  # labels as it writes them: a name may stand for its path
+            rows = model._classes.membership(read_labels(y, model._classes))
+            several = np.split(model.classes_[rows.indices], rows.indptr[1:-1])
+            y = [labels.tolist() or None for labels in several]
         return cls.from_predictions(
             y,
             model.predict(X),

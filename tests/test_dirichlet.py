@@ -482,12 +482,47 @@ def test_labels_weigh_more_without_making_a_class_larger():
     X, y, counter = garden()
     labels = np.where(np.arange(len(y)) < 20, y, None)
     sizes = []
-    for weight in (1.0, 50.0):
+    words = []
+    for weight in (0.0, 0.5):
         model = lw.HierarchicalDirichlet(
             GARDEN, nodes="leaves", vocabulary=counter, label_weight=weight, sigma=10.0, max_iter=1
         ).fit(X, labels)
         sizes.append(np.asarray(model.word_counts_.sum(axis=1)).ravel())
+        words.append(model.word_counts_.toarray())
     np.testing.assert_allclose(sizes[0], sizes[1])
+    assert np.abs(words[0] - words[1]).max() > 1
+
+
+def test_labels_of_some_classes_alone_do_not_drive_documents_away():
+    """Uneven labels: a class with one label keeps its documents."""
+    X, y, counter = garden(400, length=4)
+    labels = np.full(len(y), None)
+    labels[np.flatnonzero(y == "garden/roses")[0]] = "garden/roses"
+    settings = {"nodes": "leaves", "vocabulary": counter}
+    without = lw.HierarchicalDirichlet(GARDEN, **settings).fit(X)
+    one = lw.HierarchicalDirichlet(GARDEN, **settings).fit(X, labels)
+    rose = without.classes_.tolist().index("garden/roses")
+    assert one.document_counts_[rose] > 0.9 * without.document_counts_[rose]
+
+
+def test_what_fits_nowhere_does_not_go_to_a_node_that_nothing_is_known_of():
+    tree = lw.Taxonomy.from_dict({"a": ["apple"], "b": ["zebra"], "c": ["pear"]})
+    texts = [
+        "apple pie crust oven", "apple tart crust", "pear tree garden", "pear leaf garden",
+        "one two three four five six", "red green blue grey black",
+    ]  # fmt: skip
+    counter = lw.WordCounter()
+    X = counter.fit_transform([*texts, "zebra"])[:-1]
+    for nodes in ("leaves", "all"):
+        model = lw.HierarchicalDirichlet(tree, nodes=nodes, vocabulary=counter).fit(X)
+        assert set(model.predict(X).tolist()) == {"a", "c"}
+        assert model.predict(counter.transform(["zebra"])).tolist() == ["b"]
+
+
+def test_counting_labels_alone_leaves_the_rest_as_it_is():
+    X, y = corpus()
+    model = lw.HierarchicalDirichlet(TREE).partial_fit(X, y)
+    assert (model.n_iter_, model.unknown_keywords_) == (1, [])
 
 
 def test_weights_of_documents_without_a_label_count():
@@ -547,19 +582,23 @@ def test_a_node_of_unknown_keywords_takes_part_through_its_parent():
     assert model.document_counts_[model.classes_ == "c"] == 0  # nothing says what it is
 
 
-def test_automatic_sigma_without_labels_is_near_the_best():
+@pytest.mark.parametrize("concentration", [30, 200])
+def test_automatic_sigma_without_labels_is_near_the_best(concentration):
     tree = lw.Taxonomy.from_dict({a: {f"{a}{i}": None for i in "123"} for a in "xyz"})
-    for concentration, near in ((30, (3, 300)), (1000, (100, 10_000))):
-        drawn = make_corpus(
-            tree, 800, 300, 40, model="dirichlet", concentration=concentration, random_state=0
-        )
-        seeds = np.full(len(drawn.y), None)
-        for leaf in np.unique(drawn.labels):
-            seeds[np.flatnonzero(np.array(drawn.labels) == leaf)[:3]] = leaf
-        model = lw.HierarchicalDirichlet(tree, nodes="leaves").fit(drawn.X, seeds)
-        assert near[0] <= model.sigma_ <= near[1]
-        again = lw.HierarchicalDirichlet(tree, nodes="leaves").fit(drawn.X, seeds)
-        assert again.sigma_ == model.sigma_
+    drawn = make_corpus(
+        tree, 800, 300, 40, model="dirichlet", concentration=concentration, random_state=0
+    )
+    seeds = np.full(len(drawn.y), None)
+    for leaf in np.unique(drawn.labels):
+        seeds[np.flatnonzero(np.array(drawn.labels) == leaf)[:3]] = leaf
+
+    def fitted(sigma):
+        return lw.HierarchicalDirichlet(tree, nodes="leaves", sigma=sigma).fit(drawn.X, seeds)
+
+    auto = fitted("auto")
+    best = max(fitted(sigma).score(drawn.X, drawn.labels) for sigma in 10.0 ** np.arange(5))
+    assert auto.score(drawn.X, drawn.labels) > best - 0.03
+    assert fitted("auto").sigma_ == auto.sigma_
 
 
 def test_the_search_for_sigma_finds_the_top_and_stays_where_little_is_known():

@@ -118,6 +118,14 @@ def test_words_are_read_as_the_counter_reads_them():
     assert frozen.unknown == []
 
 
+def test_words_of_columns_are_looked_for_as_they_are_written():
+    names = ["c++", "NASA", "well-known", "fire engine"]
+    tree = lw.Taxonomy.from_dict({f"n{i}": [name] for i, name in enumerate(names)})
+    keywords = read_keywords(tree, names, sparse.csr_matrix(np.eye(4)))
+    assert keywords.unknown == []
+    assert (keywords.scores(sparse.csr_matrix(np.eye(4)), tree.parent)[:, 1:] > 0).sum() == 4
+
+
 def test_a_tree_without_keywords_and_one_of_stop_words():
     X = sparse.csr_matrix([[1.0]])
     bare = lw.Taxonomy(["", "a"], [-1, 0], [(), ()])

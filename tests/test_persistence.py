@@ -6,6 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
 
 import leafwise as lw
 from leafwise.exceptions import ModelFileError, OutputError
@@ -243,3 +244,22 @@ def test_fuzz(seed, model, saved, tmp_path, pet_texts):
         else:
             np.testing.assert_array_equal(loaded.predict_proba(pet_texts), expected)
     assert n_errors > 200
+
+
+def test_settings_of_a_part_and_frozen_counters_are_kept(tmp_path, pets, pet_texts):
+    import leafwise as lw
+
+    model = lw.TaxonomyClassifier(pets, model=lw.HierarchicalDirichlet(sigma=20.0)).fit(pet_texts)
+    model.save(tmp_path / "m")
+    loaded = lw.load(tmp_path / "m")
+    assert loaded.model.sigma == 20.0
+    np.testing.assert_array_equal(
+        loaded.predict_log_proba(pet_texts), model.predict_log_proba(pet_texts)
+    )
+    counter = lw.WordCounter()
+    X = counter.fit_transform(pet_texts)
+    frozen = lw.HierarchicalDirichlet(pets, vocabulary=FrozenEstimator(counter)).fit(X)
+    frozen.save(tmp_path / "f")
+    assert lw.load(tmp_path / "f").vocabulary.vocabulary_ == counter.vocabulary_
+    with pytest.raises(ModelFileError, match="This HierarchicalDirichlet is not fitted"):
+        lw.HierarchicalDirichlet(pets).save(tmp_path / "u")

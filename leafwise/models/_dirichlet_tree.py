@@ -31,13 +31,14 @@ class DirichletTree(CountClassifier):
     sample_size: int
     random_state: int | None
     sigma_: Any
-    _prior_documents: float = 0.0  # that each class is expected to have, besides those counted
+    _prior_documents: float  # that each class is expected to have, besides those counted
     _keyword_documents: np.ndarray  # that stand for the keywords of each class
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, reset: bool) -> Self:
         if reset:
-            for name in ("sigma_", "_prior_documents", "_keyword_documents"):
+            for name in ("sigma_", "_keyword_documents"):
                 self.__dict__.pop(name, None)
+            self._prior_documents = 0.0
         super()._learn(X, y, classes, sample_weight, reset)
         if reset and isinstance(self.sigma, str):
             X = self._as_read(self._counts(X))
@@ -121,6 +122,12 @@ class DirichletTree(CountClassifier):
         bias = log_shrink.copy()
         for i in range(1, len(parent)):
             bias[i] += bias[parent[i]]
+        empty = self.document_counts_ == 0
+        if self._prior_documents and empty.any() and not empty.all():
+            # It says every word nearly as often as its parent does, and would win whatever fits
+            # nowhere: new words are to cost it what they cost the others.
+            usual = bias[self.nodes_[~empty]].mean()
+            bias[self.nodes_[empty]] = np.minimum(bias[self.nodes_[empty]], usual)
         column = np.full(len(parent), -1)
         column[self.nodes_[self._live]] = np.arange(len(self._live))
         flat = np.zeros(len(parent))

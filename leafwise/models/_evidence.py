@@ -60,9 +60,9 @@ class Evidence:
     ) -> tuple[sparse.csr_matrix, np.ndarray]:
         """Count words and documents of each class, unlabelled documents shared as given.
 
-        Labelled documents weigh more, but no class is larger for that. Larger ones are punished
-        for each word they lack: were labels to make classes larger, the first label of a class
-        would drive documents away from it.
+        A labelled document weighs as much as a share of the unlabelled ones of its class, but no
+        class is larger for that. Larger ones are punished for each word they lack: were labels to
+        make classes larger, the first label of a class would drive documents away from it.
         """
         others, documents = self.keyword_counts, np.zeros(len(self.n_labelled))
         if membership is not None:
@@ -71,13 +71,14 @@ class Evidence:
             documents = self.weight @ membership
         if not others.nnz or not self.labels.nnz:
             return sparse.csr_matrix(self.labels + others), self.n_labelled + documents
+        each = np.maximum(1.0, label_weight * documents)
         own, rest = self.n_labelled, documents + self.keyword_documents
         if not is_set:
             own, rest = (np.asarray(part.sum(axis=1)).ravel() for part in (self.labels, others))
-        weighed = label_weight * own + rest
+        weighed = each * own + rest
         scale = (own + rest) / np.where(weighed > 0, weighed, 1.0)
-        both = sparse.diags_array(scale) @ (label_weight * self.labels + others)
-        return sparse.csr_matrix(both), self.n_labelled + documents
+        both = sparse.diags_array(each) @ self.labels + others
+        return sparse.csr_matrix(sparse.diags_array(scale) @ both), self.n_labelled + documents
 
 
 def match_scores(classes: Classes, keywords: Keywords, scale: float) -> TreeScores:

@@ -63,7 +63,8 @@ class HierarchicalDirichlet(DirichletTree):
         A node's keywords count for so many documents of the usual length with no other word: so
         nodes stay with their keywords, whatever else EM makes of them.
     label_weight : float
-        How many unlabelled documents a labelled one counts for.
+        A labelled document weighs this share of all unlabelled documents of its class, and never
+        less than one of them: with .02, fifty labels weigh as much as all the others.
     init : {"matches", "prototypes"}
         What documents are shared by at first: the keywords they have, weighed by how few
         documents have and nodes share them; or V's prototypes (V eq. 14).
@@ -75,8 +76,9 @@ class HierarchicalDirichlet(DirichletTree):
     max_iter, tol : int, float
         EM ends after so many estimates, or when a smaller share of documents changes its node.
     candidates : "auto", int or None
-        How many nodes a document is scored at in full: those that its rarer words point to. None
-        scores all; "auto" does so up to two thousand million documents × nodes.
+        How many nodes a document is scored at in full, by EM and `predict`: those that its rarer
+        words point to. None scores all; "auto" does so up to two thousand million documents ×
+        nodes. Probabilities are always of all nodes.
     reject : None, "ties" or float
         Documents for which `predict` gives None: with "ties" those that have more than one best
         node (V 3.4), with a number also those whose best node has a smaller probability.
@@ -92,7 +94,7 @@ class HierarchicalDirichlet(DirichletTree):
     sigma_ : float or list of floats
         The σ in use.
     unknown_keywords_ : list of str
-        The keywords that are in no document.
+        The keywords that find no document: none has them, or they are not counted (stop words).
     n_iter_ : int
         How often parameters were estimated: once without unlabelled documents.
     """
@@ -111,7 +113,7 @@ class HierarchicalDirichlet(DirichletTree):
         nodes: Any = "all",
         vocabulary: Any = None,
         keyword_weight: float = 5.0,
-        label_weight: float = 20.0,
+        label_weight: float = 0.02,
         init: str = "matches",
         prototype: tuple[float, float] = (0.9, 0.1),
         beta: Any = "auto",
@@ -159,6 +161,15 @@ class HierarchicalDirichlet(DirichletTree):
                 raise ValueError("vocabulary is for a tree's keywords, and there is no taxonomy.")
             keywords = read_keywords(self.taxonomy, self.vocabulary, X)
         return self._fit(X, classes, classes.membership(labels), weight, keywords)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from more labelled documents; those without a label, and keywords, have no part.
+
+        After `fit` they add to what it counted, each as one document.
+        """
+        if not hasattr(self, "word_counts_"):
+            self.unknown_keywords_, self.n_iter_ = [], 1
+        return super().partial_fit(X, y, classes, sample_weight)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable node of each document; None where it is rejected."""
@@ -231,7 +242,11 @@ class HierarchicalDirichlet(DirichletTree):
         counts = sparse.csr_matrix((len(classes.nodes), X.shape[1]))
         documents = np.zeros(len(classes.nodes))
         first = sparse.csr_matrix((len(rows), len(classes.nodes)))
-        beta = length**-0.5 if isinstance(self.beta, str) else np.full(len(rows), float(self.beta))
+        beta = (
+            np.maximum(length, 1.0) ** -0.5
+            if isinstance(self.beta, str)
+            else np.full(len(rows), float(self.beta))
+        )
         found, _ = statistics(X, sparse.csr_matrix(sparse.diags_array(counted) @ membership))
         n_labelled = np.asarray(membership.sum(axis=0)).ravel()
         possible = n_labelled > 0
@@ -412,9 +427,9 @@ def _nothing(keywords: Keywords | None) -> str:
         )
     return (
         "There is nothing to learn from: no document has a label, and no keyword of the tree is in "
-        "any document. Give some labels, or keywords that the texts use. (Words are what stands "
-        "between spaces and marks: for a script without spaces, count them by another "
-        "token_pattern.)"
+        "any document. Give some labels, or keywords that the texts use. (Stop words and single "
+        "letters are not counted. Words are what stands between spaces and marks: for a script "
+        "without spaces, count them by another token_pattern.)"
     )
 
 

@@ -244,18 +244,26 @@ class TaxonomyClassifier(NodeClassifier):
             f"Counted {_n(X.shape[1], 'different word')} in {_n(X.shape[0], 'document')}.",
             f"With a label: {int(labelled.sum()):,}. With a keyword: {n_matched:,}.",
             f"Sorted them over {_n(len(self.nodes_), 'node')} in {_n(model.n_iter_, 'round')}; "
-            f"nodes are bound to their parents by {np.mean(model.sigma_):,.0f} words (σ).",
+            f"nodes are bound to their parents by {_n(round(np.mean(model.sigma_)), 'word')} (σ).",
             f"Probabilities are set by {how}.",
         ]
         if unknown := model.unknown_keywords_:
             shown = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
-            self.report_.append(f"Keywords that are in no document ({len(unknown):,}): {shown}")
+            self.report_.append(
+                f"Keywords that find no document, since none has them or they are stop words "
+                f"({len(unknown):,}): {shown}"
+            )
 
     def _validate(self) -> None:
         if self.counter is not None and not isinstance(self.counter, WordCounter):
             raise ValueError(f"counter={self.counter!r}: expected a WordCounter.")
         if self.model is not None and not isinstance(self.model, HierarchicalDirichlet):
             raise ValueError(f"model={self.model!r}: expected a HierarchicalDirichlet.")
+        if self.model is not None and self.model.reject is not None:
+            raise ValueError(
+                f"model: reject={self.model.reject!r} is for HierarchicalDirichlet alone. Here, "
+                "predict_proba says how sure each document is."
+            )
 
     def _restore(self) -> None:
         """Check what a file held."""
