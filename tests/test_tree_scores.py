@@ -61,10 +61,9 @@ def test_posteriors_are_tempered_and_lose_what_is_negligible():
     np.testing.assert_allclose(cut, kept / kept.sum(axis=1, keepdims=True))
 
 
-def test_a_document_is_shared_among_so_many_classes_at_most(monkeypatch):
+def test_a_document_is_shared_among_so_many_classes_at_most():
     scores, X, slow = drawn()
-    monkeypatch.setattr(_tree_scores, "_MOST", 3)
-    found = scores.posteriors(X, np.ones(X.shape[0]), least=1e-300).membership
+    found = scores.posteriors(X, np.ones(X.shape[0]), least=1e-300, most=3).membership
     assert (np.diff(found.indptr) == 3).all()
     np.testing.assert_allclose(found.sum(axis=1), 1)
     best = np.sort(np.argsort(slow, axis=1)[:, -3:], axis=1)

@@ -18,7 +18,6 @@ from scipy import sparse
 from leafwise.models._em import in_threads
 
 _BLOCK = 512  # documents at a time
-_MOST = 200  # classes that a document is shared among
 _BELOW = 8  # nodes below those that are pointed to, for each candidate
 _VISITS = 32  # nodes that a word may be listed at, for each candidate, to point to any
 
@@ -78,6 +77,7 @@ class TreeScores(NamedTuple):
         beta: np.ndarray,
         *,
         least: float,
+        most: int = 200,
         candidates: int | None = None,
         only_matched: bool = False,
     ) -> Posteriors:
@@ -86,13 +86,13 @@ class TreeScores(NamedTuple):
         Parameters
         ----------
         beta : of each document
-        least : classes with less than this share of the best one's probability are left out; at
-            most two hundred are kept, and those add up to one
+        least : classes with less than this share of the best one's probability are left out
+        most : so many classes are kept at most; their probabilities add up to one
         candidates : score at most so many nodes in full; None scores all
         only_matched : leave out nodes that no word adds anything to, on all their path
         """
         n_classes = int(self.column.max()) + 1
-        width = min(n_classes, candidates or n_classes, _MOST)
+        width = min(n_classes, candidates or n_classes, most)
         rows = _rows(X)
         log_norm = np.empty(X.shape[0])
 
@@ -137,10 +137,11 @@ class TableScores(NamedTuple):
         beta: np.ndarray,
         *,
         least: float,
+        most: int = 200,
         candidates: int | None = None,
         only_matched: bool = False,
     ) -> Posteriors:
-        """Share every document among the classes by P(c, d)^β; see `TreeScores.posteriors`."""
+        """Share every document among all classes by P(c, d)^β; see `TreeScores.posteriors`."""
         blocks, log_norm = [], np.empty(X.shape[0])
         for start in range(0, X.shape[0], _BLOCK):
             rows = slice(start, start + _BLOCK)

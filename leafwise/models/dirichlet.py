@@ -24,8 +24,10 @@ from leafwise.taxonomy import Taxonomy
 
 _LARGE = 1 << 31  # documents × nodes from which not all nodes are looked at
 _CANDIDATES = 200
-_NEGLIGIBLE = 0.03  # of the best node's share: less is dropped, so that all stays sparse
-_NOTHING = 1e-6  # the same where β is given: shares are sharper then, and dropping saves little
+# Less than so much of the best node's share is dropped, and at most so many nodes are kept, so that
+# all stays sparse. Where β is given shares are sharper, and dropping saves little.
+_TEMPERED = {"least": 0.03, "most": 200}
+_AS_GIVEN = {"least": 1e-6, "most": 5000}
 _LONGEST = 5.0  # median lengths: what a longer document counts for when it is learned from
 _FIRST = 0.5  # of a keyword's weight, when there is nothing else to go by
 
@@ -278,10 +280,8 @@ class HierarchicalDirichlet(DirichletTree):
         self, X: sparse.csr_matrix, beta: np.ndarray, classes: Classes, keywords: Keywords
     ) -> sparse.csr_matrix:
         """Share documents by keywords alone: what EM begins with."""
-        settings: dict[str, Any] = {
-            "least": self._least,
-            "candidates": self._n_candidates(X.shape[0], len(classes.taxonomy)),
-        }
+        candidates = self._n_candidates(X.shape[0], len(classes.taxonomy))
+        settings = {"candidates": candidates, **self._kept}
         if self.init == "matches":
             scores = match_scores(classes, keywords, _FIRST)
             found, one = keywords.matches(X), np.ones(X.shape[0])
@@ -352,9 +352,7 @@ class HierarchicalDirichlet(DirichletTree):
             scores = scores._replace(prior=prior)
         else:
             scores = scores._replace(prior=scores.prior + log_prior[self._live])
-        found = scores.posteriors(
-            X, beta, least=self._least, candidates=self._n_candidates(X.shape[0])
-        )
+        found = scores.posteriors(X, beta, candidates=self._n_candidates(X.shape[0]), **self._kept)
         m = found.membership
         every = sparse.csr_matrix(
             (m.data, self._live[m.indices], m.indptr), (X.shape[0], len(self.nodes_))
@@ -362,8 +360,8 @@ class HierarchicalDirichlet(DirichletTree):
         return Posteriors(every, found.log_norm)
 
     @property
-    def _least(self) -> float:
-        return _NEGLIGIBLE if isinstance(self.beta, str) else _NOTHING
+    def _kept(self) -> dict[str, Any]:
+        return _TEMPERED if isinstance(self.beta, str) else _AS_GIVEN
 
     def _n_candidates(self, n_documents: int, n_nodes: int | None = None) -> int | None:
         if isinstance(self.candidates, str):
