@@ -51,10 +51,10 @@ PAGE = """\
 # Scale of HierarchicalDirichlet
 
 Printed by `make docs` (`python benchmarks/dirichlet.py --data DIR --out FILE`; with `--large` the
-largest size, too) on {} cores of {}, Python {}. Each run has a process of its own; imports, data and
-compiled code are there before the clock starts. Times are medians of three fits, or of one that
-takes more than ten seconds, and vary by about a fifth from run to run. Memory is the most that the
-process had at once, imports and data included.
+largest size, too) on {} cores of {}, Python {}. Each run has a process of its own; imports, data
+and compiled code are there before the clock starts. Times are medians of three fits, or of fewer
+where they take more than ten seconds together, and vary with what else the machine does. Memory is
+the most that the process had at once, imports and data included.
 
 The documents are drawn: about ten words each, at the leaves of a tree in which a node has ten
 children. A node has two keywords of its own and eight other words, which other nodes may have too;
