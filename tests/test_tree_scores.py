@@ -94,10 +94,8 @@ def test_with_room_for_all_nodes_candidates_change_nothing_but_untouched_nodes()
     np.testing.assert_allclose(found.membership.toarray(), softmax(slow[some], axis=1))
 
 
-def test_words_that_too_many_nodes_share_are_left_for_the_candidates(monkeypatch):
-    """Few visits: the rarest word alone finds the candidates, and all words score them."""
+def test_candidates_are_scored_by_all_words():
     scores, X, slow = drawn(share=0.4)
-    monkeypatch.setattr(_tree_scores, "_VISITS", 0)
     some = np.flatnonzero(np.diff(X.indptr) > 2)[:50]
     found = scores.posteriors(X[some], np.ones(len(some)), least=1e-300, candidates=5).membership
     p = found.toarray()
@@ -105,6 +103,26 @@ def test_words_that_too_many_nodes_share_are_left_for_the_candidates(monkeypatch
         columns = np.flatnonzero(p[r])
         assert 0 < len(columns) <= 5
         np.testing.assert_allclose(p[r, columns], softmax(slow[d, columns]))
+
+
+def test_a_word_points_to_the_nodes_where_it_adds_most():
+    """Its sum over the path and what a word costs there, above the same at the root."""
+    scores, X, _ = drawn(share=0.4)
+    n_words = X.shape[1]
+    one_each = sparse.csr_matrix(np.eye(n_words))
+    everywhere = scores._replace(
+        prior=np.zeros(len(TREE)), column=np.arange(len(TREE), dtype=np.int64)
+    )
+    slow = everywhere.log_joint(one_each)
+    indptr, nodes, gains = scores._pointers(3)
+    for w in range(n_words):
+        listed = scores.nodes[scores.indptr[w] : scores.indptr[w + 1]]
+        gain = slow[w, listed] - (slow[w, 0] if 0 in listed else 0.0)
+        best = np.sort(listed[np.argsort(-gain)[:3]])
+        at = slice(indptr[w], indptr[w + 1])
+        np.testing.assert_array_equal(nodes[at], best)
+        expected = np.maximum(gain[np.searchsorted(listed, best)], 0.0)
+        np.testing.assert_allclose(gains[at], expected, atol=1e-12)
 
 
 def test_candidates_hold_the_best_node_nearly_always():

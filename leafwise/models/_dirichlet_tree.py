@@ -70,6 +70,8 @@ class DirichletTree(CountClassifier):
             return np.log(counts / counts.sum())
 
     def _set_parameters(self) -> None:
+        for name in ("_lists", "_n", "_means", "_scores"):  # large, and not needed any more
+            self.__dict__.pop(name, None)
         counts = sparse.csr_matrix(self.word_counts_, dtype=np.float64)
         counts.sum_duplicates()
         n_entries = np.zeros(len(self.taxonomy_), np.int64)
@@ -111,14 +113,11 @@ class DirichletTree(CountClassifier):
 
     def _tree_scores(self) -> TreeScores:
         lists, means, parent = self._lists, self._means, self.taxonomy_.parent
-        log_theta = np.log(np.maximum(means.theta, _MOST_SURE))
-        above = np.append(log_theta, 0.0)[lists.up]
+        log_theta = np.log(np.maximum(np.append(means.theta, 1.0), _MOST_SURE))
         log_shrink = np.append(0.0, np.log(means.shrink[1:]))
-        node = np.repeat(np.arange(len(parent)), np.diff(lists.indptr))
-        pairs = sparse.csr_matrix(
-            (log_theta - above - log_shrink[node], lists.words, lists.indptr),
-            (len(parent), lists.n_words),
-        )
+        added = log_theta[:-1] - log_theta[lists.up]
+        added -= np.repeat(log_shrink, np.diff(lists.indptr))
+        pairs = sparse.csr_matrix((added, lists.words, lists.indptr), (len(parent), lists.n_words))
         bias = log_shrink.copy()
         for i in range(1, len(parent)):
             bias[i] += bias[parent[i]]

@@ -3,7 +3,7 @@
 A word that a branch does not have says of all its nodes what it says of the node above. So what a
 word adds is kept where it differs, per word, as a list of nodes, and a document's score at a node
 is a sum over the node's path. All nodes are scored in one pass down the tree; or, in large trees,
-only those few that the document's rarer words point to.
+only those few at which one of the document's words adds most.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from scipy import sparse
 from leafwise.models._em import in_threads
 
 _BLOCK = 512  # documents at a time
-_BELOW = 8  # nodes below those that are pointed to, for each candidate
-_VISITS = 32  # nodes that a word may be listed at, for each candidate, to point to any
 
 
 class Posteriors(NamedTuple):
@@ -88,21 +86,22 @@ class TreeScores(NamedTuple):
         beta : of each document
         least : classes with less than this share of the best one's probability are left out
         most : so many classes are kept at most; their probabilities add up to one
-        candidates : score at most so many nodes in full; None scores all
+        candidates : score at most so many nodes in full, of those that are among so many at which
+            a word of the document adds most; None scores all
         only_matched : leave out nodes that no word adds anything to, on all their path
         """
         n_classes = int(self.column.max()) + 1
         width = min(n_classes, candidates or n_classes, most)
         rows = _rows(X)
         log_norm = np.empty(X.shape[0])
+        pointers = self._pointers(candidates or 0)
 
         def work(part: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             n = part[1] - part[0]
             found, chance = np.empty((n, width), np.int32), np.empty((n, width))
             n_found = np.empty(n, np.int64)
             _share(
-                *part, *rows, *self, beta, least, candidates or 0,
-                _VISITS * (candidates or 0), only_matched,
+                *part, *rows, *self, *pointers, beta, least, candidates or 0, only_matched,
                 found, chance, n_found, log_norm,
             )  # fmt: skip
             kept = np.arange(width) < n_found[:, None]
@@ -113,6 +112,20 @@ class TreeScores(NamedTuple):
         indptr = np.append(0, np.cumsum(n_found))
         shape = (X.shape[0], n_classes)
         return Posteriors(sparse.csr_matrix((chances, columns, indptr), shape), log_norm)
+
+    def _pointers(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """List the nodes at which each word adds most, and what it adds there."""
+        n_listed = np.minimum(np.diff(self.indptr), most)
+        indptr = np.append(0, np.cumsum(n_listed)).astype(np.int64)
+        nodes, gains = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
+        lists = self.indptr, self.nodes, self.values, self.counted
+        tree = self.parent, self.bias, self.decay
+
+        def work(part: tuple[int, int]) -> None:
+            _point(*part, *lists, *tree, indptr, nodes, gains)
+
+        in_threads(work, _parts(len(n_listed) if most else 0))
+        return indptr, nodes, gains
 
 
 class TableScores(NamedTuple):
@@ -163,7 +176,7 @@ def word_lists(by_word: Any, scale: float) -> tuple[np.ndarray, np.ndarray, np.n
     """Return the entries of each row, sorted, times a number."""
     rows = sparse.csr_matrix(by_word)
     rows.sort_indices()
-    return rows.indptr, rows.indices, scale * rows.data
+    return rows.indptr, rows.indices, rows.data if scale == 1.0 else scale * rows.data
 
 
 def _rows(X: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -209,12 +222,11 @@ def _score_all(
 @numba.njit(nogil=True, cache=True)
 def _share(
     first, last, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, end, bias,
-    prior, column, decay, beta, least, candidates, visits, only_matched, found, chance, n_found,
-    log_norm
+    prior, column, decay, p_indptr, p_nodes, p_gains, beta, least, candidates, only_matched,
+    found, chance, n_found, log_norm
 ):  # fmt: skip  # pragma: no cover - compiled
     n_nodes = parent.shape[0]
     total = np.zeros(n_nodes)
-    summed = np.empty(n_nodes if candidates else 0)
     path = np.empty(n_nodes if candidates else 0, np.int64)
     seen = np.full(n_nodes, -1)  # the last document that a node was looked at for
     at = np.empty(n_nodes, np.int64)
@@ -222,8 +234,12 @@ def _share(
     for d in range(first, last):
         if candidates:
             n = _candidates(
-                d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, end, bias,
-                prior, column, decay, candidates, visits, seen, total, summed, path, at, score
+                d, indptr, words, counts, p_indptr, p_nodes, p_gains, parent, end, prior, column,
+                candidates, seen, total, at, score
+            )  # fmt: skip
+            _score_some(
+                d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, bias,
+                prior, decay, seen, total, path, at[:n], score
             )  # fmt: skip
         else:
             n = 0
@@ -264,99 +280,114 @@ def _share(
 
 
 @numba.njit(nogil=True, cache=True)
-def _candidates(
-    d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, end, bias,
-    prior, column, decay, candidates, visits, seen, total, summed, path, at, score
+def _point(
+    first, last, w_indptr, w_nodes, w_values, counted, parent, bias, decay, p_indptr, p_nodes,
+    p_gains
 ):  # fmt: skip  # pragma: no cover - compiled
-    """Find the nodes that a document's rarer words point to, and score the best of them in full.
-
-    A node that no word points to differs from the one above by its bias alone, so nodes below
-    the best ones are candidates too. `total` holds the sums of nodes, and `summed` those of
-    paths, where `seen` names this document (2 d, and 2 d + 1 once the path is summed).
-    """
-    begin, stop = indptr[d], indptr[d + 1]
-    spread = np.empty(stop - begin, np.int64)
-    length = 0.0
-    for p in range(begin, stop):
-        spread[p - begin] = w_indptr[words[p] + 1] - w_indptr[words[p]]
-        if counted[words[p]]:
-            length += counts[p]
-    order = np.argsort(spread)
-    n, used = 0, 0
-    for k in order:
-        if used and spread[k] > visits:
-            break
-        used += 1
-        w = words[begin + k]
-        for q in range(w_indptr[w], w_indptr[w + 1]):
-            i = w_nodes[q]
-            if seen[i] != 2 * d:
-                seen[i] = 2 * d
-                total[i] = 0.0
-                at[n] = i
-                n += 1
-            total[i] += counts[begin + k] * w_values[q]
-    for k in range(n):
-        i = at[k]
-        _sum_path(i, d, parent, decay, seen, total, summed, path)
-        score[k] = summed[i] + length * bias[i]
-    bar = -np.inf
-    if n > candidates:
-        bar = np.partition(score[:n], n - candidates)[n - candidates]
-    kept = 0
-    most = min(n + _BELOW * candidates, at.shape[0])
-    for k in range(n):
-        if score[k] >= bar:
-            for j in range(at[k] + 1, end[at[k]]):
-                if n == most:
-                    break
-                if column[j] >= 0 and seen[j] < 2 * d:
-                    total[j] = 0.0
-                    seen[j] = 2 * d
-                    _sum_path(j, d, parent, decay, seen, total, summed, path)
-                    at[n] = j
-                    score[n] = summed[j] + length * bias[j]
-                    n += 1
-    for k in range(n):  # classes alone
-        i = at[k]
-        if column[i] >= 0 and prior[i] > -np.inf:
-            at[kept] = i
-            score[kept] = score[k] + prior[i]
-            kept += 1
-    if kept > candidates:
-        bar = np.partition(score[:kept], kept - candidates)[kept - candidates]
-        n, kept = kept, 0
-        for k in range(n):
-            if score[k] >= bar and kept < candidates:
-                at[kept] = at[k]
-                score[kept] = score[k]
-                kept += 1
-    for k in range(kept):  # the words that too many nodes share
-        for o in order[used:]:
-            w = words[begin + o]
-            i, worth = at[k], 1.0
-            while i >= 0:
-                q = w_indptr[w] + np.searchsorted(w_nodes[w_indptr[w] : w_indptr[w + 1]], i)
-                if q < w_indptr[w + 1] and w_nodes[q] == i:
-                    score[k] += worth * counts[begin + o] * w_values[q]
+    """Find the nodes at which words add most, along the path and above what they add at the root."""
+    total = np.empty(parent.shape[0])
+    listed = np.full(parent.shape[0], -1)
+    for w in range(first, last):
+        nodes = w_nodes[w_indptr[w] : w_indptr[w + 1]]
+        gains = np.empty(len(nodes))
+        for k in range(len(nodes)):
+            i = nodes[k]
+            above, worth = parent[i], decay
+            while above >= 0 and listed[above] != w:
+                above = parent[above]
                 worth *= decay
-                i = parent[i]
-    return kept
+            total[i] = w_values[w_indptr[w] + k] + (worth * total[above] if above >= 0 else 0.0)
+            listed[i] = w
+            gains[k] = total[i] + (bias[i] if counted[w] else 0.0)
+        if len(nodes) and nodes[0] == 0:
+            gains -= gains[0]
+        n = p_indptr[w + 1] - p_indptr[w]
+        bar = -np.inf
+        if n < len(nodes):
+            bar = np.partition(gains, len(nodes) - n)[len(nodes) - n]
+        q = p_indptr[w]
+        for k in range(len(nodes)):
+            if gains[k] >= bar and q < p_indptr[w + 1]:
+                p_nodes[q] = nodes[k]
+                p_gains[q] = max(gains[k], 0.0)
+                q += 1
 
 
 @numba.njit(nogil=True, cache=True)
-def _sum_path(i, d, parent, decay, seen, total, summed, path):  # pragma: no cover - compiled
-    """Sum over the path of a node, and keep the sums of the nodes that words point to."""
+def _candidates(
+    d, indptr, words, counts, p_indptr, p_nodes, p_gains, parent, end, prior, column, candidates,
+    seen, total, at, gain
+):  # fmt: skip  # pragma: no cover - compiled
+    """List the classes that a document's words point to, or if these are few, those below them.
+
+    `total` holds the gains of nodes where `seen` names this document.
+    """
+    n_pointed = 0
+    for p in range(indptr[d], indptr[d + 1]):
+        for q in range(p_indptr[words[p]], p_indptr[words[p] + 1]):
+            i = p_nodes[q]
+            if seen[i] != 2 * d:
+                seen[i] = 2 * d
+                total[i] = 0.0
+                at[n_pointed] = i
+                n_pointed += 1
+            total[i] += counts[p] * p_gains[q]
+    pointed = at[:n_pointed].copy()
     n = 0
-    while i >= 0 and seen[i] != 2 * d + 1:
-        path[n] = i
-        n += 1
-        i = parent[i]
-    above = summed[i] if i >= 0 else 0.0
-    for k in range(n - 1, -1, -1):
-        j = path[k]
-        above *= decay
-        if seen[j] == 2 * d:
-            above += total[j]
-            seen[j] = 2 * d + 1
-            summed[j] = above
+    for i in pointed:
+        if column[i] >= 0 and prior[i] > -np.inf:
+            at[n] = i
+            gain[n] = total[i]
+            n += 1
+    if n > candidates:
+        bar = np.partition(gain[:n], n - candidates)[n - candidates]
+        n_all, n = n, 0
+        for k in range(n_all):
+            if gain[k] >= bar and n < candidates:
+                at[n] = at[k]
+                n += 1
+    elif n < candidates:
+        for i in pointed[np.argsort(-total[pointed])]:
+            if n == candidates or total[i] <= 0:
+                break
+            for j in range(i + 1, end[i]):
+                if n < candidates and column[j] >= 0 and prior[j] > -np.inf and seen[j] != 2 * d:
+                    seen[j] = 2 * d
+                    at[n] = j
+                    n += 1
+    return n
+
+
+@numba.njit(nogil=True, cache=True)
+def _score_some(
+    d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, bias, prior, decay,
+    seen, total, path, at, score
+):  # fmt: skip  # pragma: no cover - compiled
+    """Score a document at some nodes: its words are looked up once at each node of their paths."""
+    n = 0
+    for i in at:
+        while i >= 0 and seen[i] != 2 * d + 1:
+            seen[i] = 2 * d + 1
+            total[i] = 0.0
+            path[n] = i
+            n += 1
+            i = parent[i]
+    length = 0.0
+    for p in range(indptr[d], indptr[d + 1]):
+        w = words[p]
+        if counted[w]:
+            length += counts[p]
+        first, last = w_indptr[w], w_indptr[w + 1]
+        n_lacking = parent.shape[0] - (last - first)
+        for i in path[:n]:  # its place is at most i, and less by no more than the list lacks
+            low, high = first + max(i - n_lacking, 0), min(first + i + 1, last)
+            q = low + np.searchsorted(w_nodes[low:high], i)
+            if q < high and w_nodes[q] == i:
+                total[i] += counts[p] * w_values[q]
+    for k in range(len(at)):
+        i, worth = at[k], 1.0
+        score[k] = length * bias[i] + prior[i]
+        while i >= 0:
+            score[k] += worth * total[i]
+            worth *= decay
+            i = parent[i]
