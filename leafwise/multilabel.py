@@ -27,7 +27,13 @@ from leafwise.metrics import scores
 from leafwise.models._base import NodeClassifier
 
 # In the order in which "auto" looks for them.
-_METHODS = ("likelihood_ratio", "decision_function", "predict_proba", "predict_log_proba")
+_METHODS = (
+    "likelihood_ratio",
+    "class_scores",
+    "decision_function",
+    "predict_proba",
+    "predict_log_proba",
+)
 
 
 class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
@@ -44,12 +50,13 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         array with one column per class (one dimension where there is only one), so it has to take
         several classes per document, as ``OneVsRestClassifier(LinearSVC())`` and
         ``KNeighborsClassifier()`` do. Of a Pipeline the last step decides.
-    response_method : "auto", "likelihood_ratio", "decision_function", "predict_proba" or
-        "predict_log_proba"
+    response_method : "auto", "likelihood_ratio", "class_scores", "decision_function",
+        "predict_proba" or "predict_log_proba"
         The method of the estimator that gives the scores; "auto" is the first that it has.
-    cv : int
+    cv : int or "leave-one-out"
         The number of parts. Each gets its share of every class, as far as this can be had for all
-        classes at once.
+        classes at once. "leave-one-out", for nearest neighbours, takes each document's scores by
+        all others (T 3.2.4).
     min_documents : int
         A class with fewer training documents has no threshold of its own: what is best for so few
         may let thousands of other documents pass. All such classes share one threshold, under
@@ -106,7 +113,7 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         estimator: Any,
         *,
         response_method: str = "auto",
-        cv: int = 5,
+        cv: Any = 5,
         min_documents: int = 15,
         baseline: str = "classes",
         length_power: float = 0.5,
@@ -139,7 +146,8 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         if not len(labels.labels):
             raise LabelError("No document has a label, so there is nothing to learn.")
         documents, unknown = np.flatnonzero(known), np.flatnonzero(~known)
-        if self.cv > len(documents):
+        one_by_one = isinstance(self.cv, str)
+        if not one_by_one and self.cv > len(documents):
             raise ValueError(
                 f"cv={self.cv}: expected at most {len(documents)}, the number of documents whose "
                 "labels are known."
@@ -163,12 +171,15 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
             rows = np.concatenate([documents[rows], unknown])
             return clone(self.estimator).fit(take_rows(X, rows), [lists[i] for i in rows])
 
-        part = _deal(truth, self.cv, np.random.default_rng(self.random_state))
-        evidence = np.empty(truth.shape)
-        for i in range(self.cv):
-            others = np.flatnonzero(part != i)
-            model = _Model.of(fit_to(others), classes.names, truth[others], length)
-            evidence[part == i] = self._scores(model, take_rows(X, documents[part == i]))
+        if one_by_one:
+            evidence = _last_step(whole).left_out_scores()[documents]
+        else:
+            part = _deal(truth, self.cv, np.random.default_rng(self.random_state))
+            evidence = np.empty(truth.shape)
+            for i in range(self.cv):
+                others = np.flatnonzero(part != i)
+                model = _Model.of(fit_to(others), classes.names, truth[others], length)
+                evidence[part == i] = self._scores(model, take_rows(X, documents[part == i]))
         whole = fit_to(np.arange(len(documents))) if lists is None else whole
         self._choose_thresholds(evidence, truth)
         model = _Model.of(whole, classes.names, truth, length)
@@ -322,8 +333,17 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 f'response_method={self.response_method!r}: expected "auto" or one of {names}.'
             )
-        if not isinstance(self.cv, Integral) or self.cv < 2:
-            raise ValueError(f"cv={self.cv!r}: expected a number of parts of at least 2.")
+        last = _last_step(self.estimator)
+        if isinstance(self.cv, str) and self.cv == "leave-one-out":
+            if not hasattr(last, "left_out_scores"):
+                raise ValueError(
+                    f'cv="leave-one-out": {type(last).__name__} has no left_out_scores, as '
+                    "NeighborsClassifier has. Expected a number of parts."
+                )
+        elif not isinstance(self.cv, Integral) or self.cv < 2:
+            raise ValueError(
+                f'cv={self.cv!r}: expected a number of parts of at least 2, or "leave-one-out".'
+            )
         if not isinstance(self.min_documents, Integral) or self.min_documents < 0:
             raise ValueError(
                 f"min_documents={self.min_documents!r}: expected a number of documents, 0 or more."
@@ -341,7 +361,6 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
                 f"random_state={self.random_state!r}: expected a whole number of at least 0, a "
                 "numpy Generator, or None."
             ) from None
-        last = _last_step(self.estimator)
         self._method(last)
         if isinstance(last, NodeClassifier) or hasattr(last, "estimator"):
             return

@@ -30,15 +30,19 @@ VERSION = 1
 _CLASSES = (
     "GeneralShrinkage",
     "HPLC",
+    "HarmonicClassifier",
     "HierarchicalDirichlet",
     "HierarchicalMixture",
     "HierarchicalShrinkage",
     "MultiLabelClassifier",
     "NaiveBayes",
+    "NeighborIndex",
+    "NeighborsClassifier",
     "PLC",
     "PLSAClassifier",
     "PachinkoMachine",
     "TaxonomyClassifier",
+    "TransductiveSVM",
     "WordCounter",
 )
 

@@ -710,7 +710,7 @@ X4, Y4 = np.arange(12.0).reshape(4, 3), [["a"], ["b"], ["a", "b"], []]
     [
         (
             {"estimator": Mute()},
-            "Mute has no likelihood_ratio or decision_function or predict_proba or "
+            "Mute has no likelihood_ratio or class_scores or decision_function or predict_proba or "
             "predict_log_proba, so it gives no scores. It has none that can be used",
         ),
         (

@@ -181,8 +181,8 @@ def test_veeramachaneni_table_2_is_as_printed():
 # ---- what comes out ---------------------------------------------------------------------------
 
 METHODS = {
-    "toutanova-table-3": {"NB", "PLSA", "HS", "HM", "SVM", "GHS", "HM, uniform weights"},
-    "toutanova-table-4": {"HM", "SVM", "HS", "NB"}
+    "toutanova-table-3": {"NB", "PLSA", "HS", "HM", "kNN", "SVM", "GHS", "HM, uniform weights"},
+    "toutanova-table-4": {"HM", "SVM", "kNN", "HS", "NB"}
     | {f"{name}, T's ratio" for name in ("HM", "HS", "NB")},
     "toutanova-figure-2": {"HS", "HM"},
     "zhu-table-2": {"NB", "HS", "GHS", "NB, held-out Lidstone", "GHS, Laplace inside"},
@@ -618,11 +618,11 @@ def test_log_tf_idf():
 def test_progress_counts_every_fit(corpora):
     seen = []
     toutanova.table_3(corpora, 1, [3, 4], lambda *step: seen.append(step))
-    assert seen[0] == ("Reading subjects and bodies", 0, 20)
-    assert seen[1] == ("3 documents per class", 1, 20)
-    assert seen[14] == ("4 documents per class", 14, 20)
-    assert seen[15] == ("Reading all fields", 14, 20)
-    assert seen[-1] == ("4 documents per class, all fields", 20, 20)
+    assert seen[0] == ("Reading subjects and bodies", 0, 22)
+    assert seen[1] == ("3 documents per class", 1, 22)
+    assert seen[16] == ("4 documents per class", 16, 22)
+    assert seen[17] == ("Reading all fields", 16, 22)
+    assert seen[-1] == ("4 documents per class, all fields", 22, 22)
 
 
 # ---- what goes wrong --------------------------------------------------------------------------

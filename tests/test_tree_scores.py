@@ -4,7 +4,6 @@ from scipy import sparse
 from scipy.special import logsumexp, softmax
 
 import leafwise as lw
-from leafwise.models import _tree_scores
 from leafwise.models._tree_scores import TableScores, TreeScores, word_lists
 
 TREE = lw.Taxonomy.from_paths([f"{a}/{b}/{c}" for a in "ab" for b in "xyz" for c in "12"])

@@ -284,7 +284,7 @@ def _point(
     first, last, w_indptr, w_nodes, w_values, counted, parent, bias, decay, p_indptr, p_nodes,
     p_gains
 ):  # fmt: skip  # pragma: no cover - compiled
-    """Find the nodes at which words add most, along the path and above what they add at the root."""
+    """Find the nodes at which words add most: along the path, above what they add at the root."""
     total = np.empty(parent.shape[0])
     listed = np.full(parent.shape[0], -1)
     for w in range(first, last):
