@@ -6,6 +6,8 @@ DATA ?= $(or $(LEAFWISE_DATA),../shared/data)
 # The tables and figures of the papers, for docs.
 EXPERIMENTS := toutanova-table-3 toutanova-table-4 toutanova-figure-2 \
   veeramachaneni-table-2 veeramachaneni-figure-4 \
+  erkan-table-1 erkan-table-2 erkan-table-3 erkan-figure-1 erkan-figure-2 erkan-figure-3 \
+  erkan-figure-4 erkan-figure-5 erkan-figure-6 \
   zhu-table-2 zhu-table-3 zhu-figure-3 gaussier-figure-5
 
 .PHONY: help install demo test lint bench docs clean

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
+from sklearn.svm import LinearSVC
 
 from leafwise import __version__
 from leafwise.datasets import (
@@ -19,14 +20,20 @@ from leafwise.datasets import (
     load_reuters,
 )
 from leafwise.exceptions import CorpusError, LabelError, OutputError
-from leafwise.metrics import scores
+from leafwise.metrics import micro_break_even, paired_t_test, scores
+from leafwise.models._tfidf import LogTfIdf
 from leafwise.models.dirichlet import HierarchicalDirichlet
+from leafwise.models.graph import neighbor_graph
+from leafwise.models.harmonic import HarmonicClassifier
 from leafwise.models.naive_bayes import NaiveBayes
+from leafwise.models.neighbors import NeighborsClassifier
+from leafwise.models.tsvm import TransductiveSVM
 from leafwise.multilabel import MultiLabelClassifier
 from leafwise.papers import (
     EXPERIMENTS,
     Result,
     Steps,
+    erkan,
     find,
     gaussier,
     toutanova,
@@ -54,7 +61,8 @@ def corpora(tmp_path_factory) -> Path:
         "text": [f"From: {i}@site\nSubject: {text[:12]}\n\n{text}" for i, text in enumerate(news)],
         "label": [tree.names[i] for i in leaves],
     }
-    pq.write_table(pa.table(rows), folder / "20news_19997.parquet")
+    for version in ("19997", "18828"):
+        pq.write_table(pa.table(rows), folder / f"20news_{version}.parquet")
 
     topics = {topic: {"name": topic} for line in REUTERS_GROUPS.values() for topic in line.split()}
     (folder / "reuters21578_topics.json").write_text(json.dumps({"topics": topics}))
@@ -178,8 +186,28 @@ def test_veeramachaneni_table_2_is_as_printed():
     ]
 
 
+def test_erkan_tables_are_as_printed():
+    assert erkan.TABLE_1 == {"cosine": (0, 0), "p_LM": (17879, 8985), "exp(-KL)": (8, 0)}
+    table = erkan.TABLE_2
+    assert len(table) == 12
+    assert table["micro of all 90"]["Harm. (KL)"] == 83.89
+    assert table["trade"]["TSVM"] == 70.09
+    # The mean of the ten is weighted by their test documents.
+    n_test = {"acq": 719, "corn": 56, "crude": 189, "earn": 1087, "grain": 149, "interest": 131,
+              "money-fx": 179, "ship": 89, "trade": 117, "wheat": 71}  # fmt: skip
+    for method, printed in table["micro of the 10 largest"].items():
+        mean = sum(n * table[name][method] for name, n in n_test.items()) / sum(n_test.values())
+        assert mean == pytest.approx(printed, abs=0.01)
+    # What is below one method, that method is above.
+    names, mirrored = list(erkan.TABLE_3), {"<": ">", ">": "<", "=": "="}
+    for i, a in enumerate(names):
+        for j, b in enumerate(names):
+            assert erkan.TABLE_3[a][j] == mirrored[erkan.TABLE_3[b][i]]
+
+
 # ---- what comes out ---------------------------------------------------------------------------
 
+E_NEIGHBOURS = {f"{name} ({by})" for name in ("v-kNN", "w-kNN", "Harm.") for by in ("cos", "KL")}
 METHODS = {
     "toutanova-table-3": {"NB", "PLSA", "HS", "HM", "kNN", "SVM", "GHS", "HM, uniform weights"},
     "toutanova-table-4": {"HM", "SVM", "kNN", "HS", "NB"}
@@ -192,6 +220,15 @@ METHODS = {
     "veeramachaneni-table-2": {"keyword NB", "plain EM", "V's HD, best σ", "V's HD, σ = 2"}
     | {"keyword match", "HD, σ auto", "HD, best σ", "the true labels"},
     "veeramachaneni-figure-4": {"V's HD", "HD"},
+    "erkan-table-1": {"cosine", "p_LM", "exp(-KL)"},
+    "erkan-table-2": {*E_NEIGHBOURS, "NB", "SVM", "TSVM"},
+    "erkan-table-3": {*E_NEIGHBOURS, "NB", "SVM", "TSVM"},
+    "erkan-figure-1": E_NEIGHBOURS,
+    "erkan-figure-2": E_NEIGHBOURS,
+    "erkan-figure-3": E_NEIGHBOURS,
+    "erkan-figure-4": {"w-kNN (KL)", "Harm. (KL)", "NB", "SVM", "TSVM"},
+    "erkan-figure-5": {"w-kNN (KL)", "Harm. (KL)", "NB", "SVM", "TSVM"},
+    "erkan-figure-6": {"w-kNN (KL)", "Harm. (KL)", "NB", "SVM"},
 }
 SMALL = {
     "toutanova-table-3": (7, 14),
@@ -203,7 +240,18 @@ SMALL = {
     "gaussier-figure-5": (6, 20),
     "veeramachaneni-table-2": (2, 1000),
     "veeramachaneni-figure-4": (2, 50),
+    "erkan-table-1": None,
+    "erkan-table-2": None,
+    "erkan-table-3": None,
+    "erkan-figure-1": (15, 60),
+    "erkan-figure-2": (5, 40),
+    "erkan-figure-3": (250,),
+    "erkan-figure-4": (15, 60),
+    "erkan-figure-5": (5, 40),
+    "erkan-figure-6": (250,),
 }
+WITHOUT_A_FIGURE = {"toutanova-table-4", "erkan-table-1", "erkan-table-2", "erkan-table-3"}
+WITH_OTHER_TABLES = {"veeramachaneni-table-2", "veeramachaneni-figure-4", "erkan-table-1"}
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +270,7 @@ def test_every_experiment_is_tested():
 def test_the_files(results, name, tmp_path):
     result = results[name]
     paths = result.write(tmp_path / "new")
-    drawn = [] if name == "toutanova-table-4" else [f"{name}.png"]
+    drawn = [] if name in WITHOUT_A_FIGURE else [f"{name}.png"]
     assert [path.name for path in paths] == [f"{name}.json", f"{name}.md", *drawn]
     assert sorted((tmp_path / "new").iterdir()) == sorted(paths)
 
@@ -233,7 +281,9 @@ def test_the_files(results, name, tmp_path):
     assert {row["method"] for row in found["rows"]} == METHODS[name]
     for row in found["rows"]:
         assert list(row) == KEYS
-        assert 0 < row["mean"] <= 1e6 if row["metric"] == "sigma" else 0 <= row["mean"] <= 1
+        most = {"sigma": 1e6, "documents": 450}.get(row["metric"], 1)
+        assert 0 <= row["mean"] <= most
+        assert row["metric"] != "sigma" or row["mean"] > 0
         assert row["std"] >= 0
         assert row["draws"] == (2 if EXPERIMENTS[name].drawn else 1)
         assert all(isinstance(row[key], str) for key in KEYS[:3])
@@ -243,12 +293,14 @@ def test_the_files(results, name, tmp_path):
     assert result.protocol in page
     assert result.corpus in page
     assert f"leafwise {__version__}" in page
-    assert "seed 0" in page
+    assert ("seed 0" in page) == (name != "erkan-table-1")  # where nothing is left to chance
     for row in found["rows"]:
-        if not name.startswith("veeramachaneni"):  # which has tables of its own
+        if name not in WITH_OTHER_TABLES:
             assert f"\n| {row['method']} | " in page
-        if row["metric"] not in ("sigma", *IDENTITY):
-            assert f"{row['mean']:.3f}" in page
+        if row["metric"] == "documents":
+            assert f" | {row['mean']:,.0f} | {row['paper']:,} |" in page
+        elif row["metric"] not in ("sigma", *IDENTITY):
+            assert any(f"{row['mean']:.{n}f}" in page for n in (3, 4))  # as many as the paper has
     assert str(tmp_path) not in page + paths[0].read_text(encoding="utf-8")
     assert (f"![{name}]({name}.png)" in page) == bool(drawn)
     if drawn:
@@ -549,6 +601,156 @@ def test_nodes_about_their_keywords():
     assert veeramachaneni.about_keywords(np.zeros(4, int), own) == (0.0, 0.0)
 
 
+# ---- E: neighbours ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few() -> erkan.Corpus:
+    """Six documents of three classes, one of them in two."""
+    X = sparse.csr_matrix(
+        [[3, 1, 0, 0], [2, 2, 0, 0], [0, 2, 1, 1], [0, 1, 3, 0], [0, 0, 1, 3], [1, 0, 2, 2]]
+    )
+    Y = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 1], [0, 0, 1], [0, 0, 1]]) > 0
+    return erkan.Corpus(X, Y, ["a", "b", "c"], np.arange(6) % 2 == 0, "")
+
+
+def test_the_nearest_neighbour_outweighs_the_others():
+    graph = sparse.csr_matrix(
+        [[0, 5, 2, 2], [3, 0, 2, 2], [1, 0, 0, 0], [0, 0, 0, 0], [2, 0, 2, 0]]
+    )
+    assert erkan.outweighed(graph).tolist() == [True, False, True, False, False]
+
+
+def test_table_1_counts_documents(results, corpora):
+    X = WordCounter(stop_words="english", stemmer="porter").fit_transform(
+        load_reuters(data=corpora).texts
+    )
+    n_right = 0
+    similarities = np.sort(neighbor_graph(X, 30, "lm").toarray(), axis=1)
+    for line in similarities:
+        n_right += line[-1] > line[:-1].sum()
+    rows = {(r["method"], r["setting"]): r for r in results["erkan-table-1"].rows}
+    assert rows["p_LM", "Reuters"]["mean"] == n_right > 0
+    assert rows["p_LM", "newsgroups"]["paper"] == 17879
+    assert "| newsgroups | 450 | 0 | 0 | " in results["erkan-table-1"].to_markdown()
+
+
+def test_votes_by_hand(few):
+    near = sparse.csr_matrix(([0.5, 0.25, 0.25, 0.1], ([0, 0, 0, 1], [0, 1, 3, 3])), shape=(3, 6))
+    assert erkan._votes(near, few.Y, False).tolist() == [[2, 1, 1], [0, 1, 1], [0, 0, 0]]
+    weighted = erkan._votes(near, few.Y, True)  # E eq. 12
+    assert weighted == pytest.approx(np.array([[0.75, 0.25, 0.25], [0, 1, 1], [0, 0, 0]]))
+
+
+def test_classes_with_as_many_votes_are_as_likely():
+    Y = np.eye(3, dtype=bool)
+    scores = np.array([[2, 2, 1], [3, 1, 1], [0, 0, 0]])
+    assert erkan.accuracy(Y, scores) == pytest.approx((1 / 2 + 0 + 1 / 3) / 3)
+
+
+def test_labelled_documents_begin_with_one_of_each_class(few):
+    Y = np.repeat(few.Y, 20, axis=0)
+    Y[0] = [False, True, False]
+    found = list(erkan.orders(Y, 20))
+    for order in found:
+        assert sorted(order) == list(range(len(Y)))
+        assert Y[order[:3]].any(axis=0).all()
+    assert len({tuple(order) for order in found}) == 20
+    assert next(erkan.orders(Y, 1)).tolist() == found[0].tolist()
+
+
+def test_scores_are_those_of_the_models(few):
+    train, test = np.array([0, 2, 4]), np.array([1, 3, 5])
+    found = dict(erkan.Bench(few).scores(tuple(erkan.METHODS), train, test))
+    assert list(found) == list(erkan.METHODS)
+    assert all(scores.shape == (3, 3) for scores in found.values())
+    y = [(0,), (), (1,), (), (2,), ()]
+    for name, similarity in (("cos", "cosine"), ("KL", "kl")):
+        harmonic = HarmonicClassifier(similarity=similarity).fit(few.X, y).decision_
+        assert found[f"Harm. ({name})"] == pytest.approx(harmonic[test])
+        for kind, vote in (("v", "majority"), ("w", "weighted")):
+            model = NeighborsClassifier(similarity=similarity, vote=vote).fit(few.X, y)
+            share = model.class_scores(few.X[test])
+            share = share / share.sum(axis=1, keepdims=True) if kind == "w" else share
+            assert found[f"{kind}-kNN ({name})"] == pytest.approx(share)
+    for c in range(3):
+        p = NaiveBayes(smoothing="dirichlet").fit(few.X[train], few.Y[train, c].astype(int))
+        p = p.predict_proba(few.X[test])
+        assert found["NB"][:, c] == pytest.approx(np.log(p[:, 1] / p[:, 0]))
+    tsvm = TransductiveSVM().fit(few.X, y)
+    assert found["TSVM"] == pytest.approx(tsvm.decision_function(few.X[test]))
+    weights = LogTfIdf().fit(few.X).transform(few.X)
+    svm = LinearSVC(random_state=0).fit(weights[train], [0, 0, 1]).decision_function(weights[test])
+    assert found["SVM"][:, 2] == pytest.approx(svm)
+
+
+def test_naive_bayes_of_one_label(few):
+    one = few._replace(Y=few.Y & [[True, True, False]] | (np.arange(6) > 3)[:, None] & few.Y)
+    assert (one.metric, few.metric) == ("accuracy", "micro break-even")
+    [(_, scores)] = erkan.Bench(one).scores(["NB"], np.array([0, 2, 4]), np.array([1, 3, 5]))
+    model = NaiveBayes(smoothing="dirichlet").fit(few.X[[0, 2, 4]], [0, 1, 2])
+    assert scores == pytest.approx(model.predict_log_proba(few.X[[1, 3, 5]]))
+
+
+def test_break_even_points_of_reuters(results):
+    rows = results["erkan-table-2"].rows
+    by_cell = {(r["method"], r["setting"]): r for r in rows}
+    n_test = {"crude": 82, "gas": 51, "gold": 36, "zinc": 12, "tin": 6}
+    for method in METHODS["erkan-table-2"]:
+        mean = sum(n * by_cell[method, c]["mean"] for c, n in n_test.items()) / 187
+        for setting in ("micro of the 5 largest", "micro of all 5"):
+            assert by_cell[method, setting]["mean"] == pytest.approx(mean)
+        assert mean > 0.6
+    assert by_cell["NB", "crude"]["paper"] == 0.8413
+    assert by_cell["NB", "gas"]["paper"] is None  # not one of E's ten
+    page = results["erkan-table-2"].to_markdown()
+    assert "| SVM, paper | 0.8942 |" in page
+
+
+def test_table_3_compares_the_categories_of_table_2(results):
+    points: dict = {}
+    for r in results["erkan-table-2"].rows:
+        if not r["setting"].startswith("micro"):
+            points.setdefault(r["method"], []).append(r["mean"])
+    rows = {(r["method"], r["setting"]): r["mean"] for r in results["erkan-table-3"].rows}
+    page = results["erkan-table-3"].to_markdown()
+    for a, x in points.items():
+        assert rows[a, "mean of 5 categories"] == pytest.approx(np.mean(x))
+        for b, y in points.items():
+            if a != b:
+                test = paired_t_test(x, y)
+                assert rows[a, b] == pytest.approx(test.p_value)
+                assert f"{test.symbol} ({test.p_value:.3f})" in page
+    assert "| SVM | >> | ≈ | >> | ≈ | << | << | << | ≈ |" in page
+    assert re.search(r"Of the 56 cells that both have, \d+ are the same\.", page)
+
+
+def test_figures_of_labelled_documents(results):
+    for number, metric in ((1, "accuracy"), (2, "micro break-even"), (3, "micro break-even")):
+        rows = results[f"erkan-figure-{number}"].rows
+        assert {r["metric"] for r in rows} == {metric}
+        other = results[f"erkan-figure-{number + 3}"].rows
+        shared = {(r["method"], r["setting"]): r["mean"] for r in rows}
+        for r in other:
+            if r["method"] in E_NEIGHBOURS:
+                assert r["mean"] == shared[r["method"], r["setting"]]
+    # With one document of each class, all have a vote: only similarities tell them apart.
+    first = {r["method"]: r["mean"] for r in results["erkan-figure-1"].rows if r["setting"] == "15"}
+    assert first["v-kNN (cos)"] < 0.3 < first["w-kNN (cos)"] < first["Harm. (cos)"]
+
+
+def test_made_up_documents():
+    corpus = erkan.made_up(2000)
+    assert corpus.X.shape == (2000, 47_236)
+    assert corpus.Y.shape == (2000, 103)
+    assert (corpus.Y.sum(axis=1) == 3).all()
+    assert corpus.X.nnz / 2000 == pytest.approx(76, abs=2)
+    above = {name: name.rpartition("/")[0] for name in corpus.classes}
+    for c, name in enumerate(corpus.classes):
+        if above[name]:
+            assert (corpus.Y[:, corpus.classes.index(above[name])] >= corpus.Y[:, c]).all()
+
+
 def test_pages_write_metrics_out(results):
     page = results["gaussier-figure-5"].to_markdown()
     assert "## micro F1\n" in page
@@ -635,7 +837,7 @@ def test_an_unknown_experiment():
     assert all(name in str(error.value) for name in EXPERIMENTS)
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if one.files])
 def test_missing_corpora(name, tmp_path):
     file = EXPERIMENTS[name].files[0]
     with pytest.raises(CorpusError, match=f"{file} is not in the data directory"):
@@ -650,6 +852,15 @@ def test_sizes_that_are_too_large(corpora, name):
     with pytest.raises(LabelError, match=r"has 30 documents, expected at least 31: 30 to draw"):
         find(name).run(corpora, 1, [5, 30], lambda what, done, total: fits.append(done))
     assert max(fits) == 0  # before any work is done
+
+
+def test_labelled_documents_that_are_too_few_or_too_many(corpora):
+    for sizes in ([14, 20], [20, 450]):
+        with pytest.raises(LabelError, match=r"from 15, one for each class, to 449, which leaves"):
+            erkan.figure_1(corpora, 1, sizes, None)
+    for sizes in ([205], [1000, 2000]):
+        with pytest.raises(CorpusError, match=r"expected one number, that of made-up .* least 206"):
+            erkan.figure_3(corpora, 1, sizes, None)
 
 
 def test_samples_that_are_too_small(corpora):
@@ -730,3 +941,14 @@ def test_a_web_directory(data_dir):
     }
     assert 0.2 < f1["NB"] < min(f1["EM"], f1["match"]) < f1["auto"]
     assert f1["auto"] > max(f1["EM"], f1["match"])
+
+
+def test_reuters_by_neighbours(data_dir):
+    reuters = erkan._read("Reuters", data_dir)
+    assert reuters.Y.shape == (10_789, 90)
+    train, test = np.flatnonzero(reuters.train), np.flatnonzero(~reuters.train)
+    assert (len(train), len(test)) == (7770, 3019)
+    methods = ("v-kNN (KL)", "w-kNN (KL)", "Harm. (KL)")
+    for method, found in erkan.Bench(reuters).scores(methods, train, test):
+        paper = erkan.TABLE_2["micro of all 90"][method] / 100
+        assert micro_break_even(reuters.Y[test], found) == pytest.approx(paper, abs=0.02)

@@ -21,6 +21,7 @@ from leafwise.models._em import in_threads
 BLOCK = 256  # rows at a time
 _TRIED = 48  # rows on which the number of common words is tried
 _SHARES = (1.0, 0.2, 0.1, 0.05, 0.025)  # words in more than this share of documents are common
+_CHUNK = 64  # documents that are looked at together
 _SLACK = 1e-9  # of a bound, for rounding
 _COMPARED = 4  # documents compared in full, for each neighbour to be found nearly
 
@@ -165,9 +166,13 @@ def _search(
         if own[i] >= 0:
             total[own[i]] = -np.inf
         n_found = 0
-        for j in range(n):
-            if total[j] > offset[j] and (n_found < k or total[j] > score[0]):
-                n_found = _keep(found, score, n_found, j, total[j])
+        for start in range(0, n, _CHUNK):
+            end = min(start + _CHUNK, n)
+            if n_found == k and _largest(total, norm, 0.0, start, end) <= score[0]:
+                continue
+            for j in range(start, end):
+                if total[j] > offset[j] and (n_found < k or total[j] > score[0]):
+                    n_found = _keep(found, score, n_found, j, total[j])
         if rest > 0.0:
             rest = np.sqrt(rest)
             # The first by what is summed so far, in full, show what it takes to be among them.
@@ -178,12 +183,16 @@ def _search(
                     score[t] = _complete(j, total[j], query, c_indptr, c_words, c_values)
                 bar = score.min() - _SLACK * (1.0 + abs(score.min()))
             n_found = 0
-            for j in range(n):
-                if total[j] + rest * norm[j] >= bar and total[j] > -np.inf:
-                    s = _complete(j, total[j], query, c_indptr, c_words, c_values)
-                    n_steps += c_indptr[j + 1] - c_indptr[j] + 4
-                    if s > offset[j] and (n_found < k or s > score[0]):
-                        n_found = _keep(found, score, n_found, j, s)
+            for start in range(0, n, _CHUNK):
+                end = min(start + _CHUNK, n)
+                if _largest(total, norm, rest, start, end) < bar:
+                    continue
+                for j in range(start, end):
+                    if total[j] + rest * norm[j] >= bar and total[j] > -np.inf:
+                        s = _complete(j, total[j], query, c_indptr, c_words, c_values)
+                        n_steps += c_indptr[j + 1] - c_indptr[j] + 4
+                        if s > offset[j] and (n_found < k or s > score[0]):
+                            n_found = _keep(found, score, n_found, j, s)
             for p in range(indptr[i], indptr[i + 1]):
                 query[words[p]] = 0.0
         order = np.argsort(found[:n_found])  # lower numbers first, among equals
@@ -194,6 +203,15 @@ def _search(
         for t in range(n_found, k):
             indices[r, t] = -1
     return n_steps
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"nnan", "nsz", "reassoc"})
+def _largest(total, norm, rest, start, end):  # pragma: no cover - compiled
+    """Return the largest total + rest × norm of a range, many at a time: most are passed over."""
+    best = -np.inf
+    for j in range(start, end):
+        best = max(best, total[j] + rest * norm[j])
+    return best
 
 
 @numba.njit(nogil=True, cache=True)
