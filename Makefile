@@ -47,7 +47,9 @@ docs: install
 	$(BIN)/leafwise demo --picture docs/demo.svg
 	$(BIN)/python benchmarks/accuracy.py --data $(DATA) --out docs/accuracy.md
 	$(BIN)/python benchmarks/performance.py docs/performance.md --data $(DATA)
-	$(BIN)/python benchmarks/dirichlet.py --data $(DATA) --out docs/scale-dirichlet.md
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python benchmarks/dirichlet.py --large --data $(DATA) --out docs/scale-dirichlet.md
+	$(BIN)/python benchmarks/graph.py --data $(DATA) --out docs/scale-graph.md
 	$(BIN)/python benchmarks/pictures.py docs --data $(DATA)
 	for name in $(EXPERIMENTS); do \
 	  $(BIN)/leafwise reproduce $$name --data $(DATA) --out docs/reproduction || exit 1; \

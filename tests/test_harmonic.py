@@ -3,12 +3,18 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from leafwise.exceptions import LabelError
 from leafwise.models import _harmonic
-from leafwise.models._harmonic import BranchMasses, conjugate_gradients, harmonic
+from leafwise.models._harmonic import (
+    BranchMasses,
+    conjugate_gradients,
+    estimated_proportions,
+    harmonic,
+)
 from leafwise.models.graph import NeighborIndex
 from leafwise.models.harmonic import HarmonicClassifier
 from leafwise.synthetic import make_corpus
@@ -53,8 +59,8 @@ def every_fourth(labels):
     return [label if i % 4 == 0 else None for i, label in enumerate(labels)]
 
 
-def precomputed(**settings):
-    return HarmonicClassifier(similarity="precomputed", **settings)
+def precomputed(proportions="labels", **settings):
+    return HarmonicClassifier(similarity="precomputed", proportions=proportions, **settings)
 
 
 # ---- the solver ----
@@ -142,6 +148,40 @@ def test_mass_normalisation_is_equation_17_of_e():
         z = [r * u[d, c] / mass - (1 - r) * (1 - u[d, c]) / against for d in range(6)]
         np.testing.assert_allclose(model.decision_[:, c], z, rtol=1e-12)
     assert model.transduction_.tolist() == ["p", "p", "p", "q", "q", "q"]
+
+
+def test_estimated_proportions_are_the_likeliest():
+    """Of the Dirichlet-multinomial distribution; its weight on a fine grid."""
+    for counts in ([3.0, 9, 1, 1, 30], [4.0, 6, 5, 5], [2.5, 0.5]):
+        counts = np.array(counts)
+        n, c = counts.sum(), len(counts)
+        weights = np.exp(np.linspace(np.log(1e-2), np.log(1e6), 20001))
+        each = weights / c
+        likelihood = gammaln(weights) - gammaln(n + weights) - c * gammaln(each)
+        likelihood += gammaln(counts[:, None] + each).sum(axis=0)
+        best = weights[likelihood.argmax()]
+        expected = (counts + best / c) / (n + best)
+        np.testing.assert_allclose(estimated_proportions(counts), expected, rtol=1e-3)
+
+
+def test_estimated_proportions_see_through_chance():
+    rng = np.random.default_rng(0)
+    alike = rng.multinomial(100, np.full(20, 0.05), size=40).astype(float)
+    spread = [np.ptp(estimated_proportions(n)) / np.ptp(n / 100) for n in alike]
+    assert np.mean(spread) < 0.2
+    skewed = np.array([1000.0, 300, 50, 5, 1])
+    np.testing.assert_allclose(estimated_proportions(skewed), skewed / 1356, atol=1e-3)
+    np.testing.assert_allclose(estimated_proportions(np.full(3, 7.0)), 1 / 3)
+    np.testing.assert_allclose(estimated_proportions(np.ones(1)), 1)
+
+
+def test_proportions_are_estimated_unless_documents_have_several_labels():
+    y = [0, 1, 1, None, None, None]
+    model = HarmonicClassifier(similarity="precomputed").fit(REACHED, y)
+    np.testing.assert_allclose(model.proportions_, estimated_proportions(np.array([1.0, 2])))
+    several = [[0], [1], [0, 1], None, None, None]
+    model = HarmonicClassifier(similarity="precomputed").fit(REACHED, several)
+    np.testing.assert_allclose(model.proportions_, [2 / 3, 2 / 3])
 
 
 def test_given_uniform_and_no_proportions():
@@ -442,7 +482,7 @@ def test_precomputed_similarities_are_those_of_the_counts(similarity):
     X, labels = corpus()
     y = every_fourth(labels)
     index = NeighborIndex(similarity, mu=50.0).fit(X)
-    counts = HarmonicClassifier(k=7, similarity=similarity, mu=50.0).fit(X, y)
+    counts = HarmonicClassifier(proportions="labels", k=7, similarity=similarity, mu=50.0).fit(X, y)
     given = precomputed(k=7).fit(index.graph(89), y)
     np.testing.assert_allclose(given.label_distributions_, counts.label_distributions_, atol=1e-12)
     new = X[:20] + X[20:40]
@@ -679,7 +719,7 @@ def test_a_damaged_file(changes, message):
         ({"max_iter": 0}, "max_iter=0: expected a number of at least 1"),
         ({"power": 0}, "power=0: expected a number above 0"),
         ({"tol": -1}, "tol=-1: expected a number above 0"),
-        ({"proportions": "equal"}, 'proportions=\'equal\': expected "labels", "uniform"'),
+        ({"proportions": "equal"}, r"proportions='equal': expected one of \('estimated', 'labels'"),
         ({"proportions": [1.0]}, r"proportions has shape \(1,\), expected one number for each"),
         ({"proportions": [2.0, -1.0]}, "proportions has numbers below 0 or above 1"),
         ({"proportions": [0.5, 0.6]}, "proportions is no distribution: it sums to 1.1"),

@@ -223,10 +223,10 @@ METHODS = {
     "erkan-table-1": {"cosine", "p_LM", "exp(-KL)"},
     "erkan-table-2": {*E_NEIGHBOURS, "NB", "SVM", "TSVM"},
     "erkan-table-3": {*E_NEIGHBOURS, "NB", "SVM", "TSVM"},
-    "erkan-figure-1": E_NEIGHBOURS,
+    "erkan-figure-1": E_NEIGHBOURS | {"Harm. (cos), r alike", "Harm. (KL), r alike"},
     "erkan-figure-2": E_NEIGHBOURS,
     "erkan-figure-3": E_NEIGHBOURS,
-    "erkan-figure-4": {"w-kNN (KL)", "Harm. (KL)", "NB", "SVM", "TSVM"},
+    "erkan-figure-4": {"w-kNN (KL)", "Harm. (KL)", "NB", "SVM", "TSVM", "Harm. (KL), r alike"},
     "erkan-figure-5": {"w-kNN (KL)", "Harm. (KL)", "NB", "SVM", "TSVM"},
     "erkan-figure-6": {"w-kNN (KL)", "Harm. (KL)", "NB", "SVM"},
 }
@@ -660,14 +660,15 @@ def test_labelled_documents_begin_with_one_of_each_class(few):
 
 
 def test_scores_are_those_of_the_models(few):
-    train, test = np.array([0, 2, 4]), np.array([1, 3, 5])
+    train, test = np.array([0, 1, 2, 4]), np.array([3, 5])
     found = dict(erkan.Bench(few).scores(tuple(erkan.METHODS), train, test))
     assert list(found) == list(erkan.METHODS)
-    assert all(scores.shape == (3, 3) for scores in found.values())
-    y = [(0,), (), (1,), (), (2,), ()]
+    assert all(scores.shape == (2, 3) for scores in found.values())
+    y = [(0,), (0,), (1,), (), (2,), ()]
     for name, similarity in (("cos", "cosine"), ("KL", "kl")):
-        harmonic = HarmonicClassifier(similarity=similarity).fit(few.X, y).decision_
-        assert found[f"Harm. ({name})"] == pytest.approx(harmonic[test])
+        for note, r in (("", "labels"), (", r alike", "uniform")):
+            model = HarmonicClassifier(similarity=similarity, proportions=r).fit(few.X, y)
+            assert found[f"Harm. ({name}){note}"] == pytest.approx(model.decision_[test])
         for kind, vote in (("v", "majority"), ("w", "weighted")):
             model = NeighborsClassifier(similarity=similarity, vote=vote).fit(few.X, y)
             share = model.class_scores(few.X[test])
@@ -680,7 +681,9 @@ def test_scores_are_those_of_the_models(few):
     tsvm = TransductiveSVM().fit(few.X, y)
     assert found["TSVM"] == pytest.approx(tsvm.decision_function(few.X[test]))
     weights = LogTfIdf().fit(few.X).transform(few.X)
-    svm = LinearSVC(random_state=0).fit(weights[train], [0, 0, 1]).decision_function(weights[test])
+    svm = (
+        LinearSVC(random_state=0).fit(weights[train], [0, 0, 0, 1]).decision_function(weights[test])
+    )
     assert found["SVM"][:, 2] == pytest.approx(svm)
 
 

@@ -15,10 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import minimize_scalar
 from scipy.sparse.csgraph import connected_components
+from scipy.special import gammaln
 
 from leafwise.taxonomy import Taxonomy
 
+_LOG_WEIGHTS = np.log([1e-2, 1e6])  # of the Dirichlet that proportions are drawn from
 _COLUMNS = 32  # solved at a time, so that work space does not grow with the classes
 
 
@@ -117,6 +120,24 @@ def conjugate_gradients(
 
 def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->j", a, b)
+
+
+def estimated_proportions(counts: np.ndarray) -> np.ndarray:
+    """Estimate the proportions of classes from how many labels each has.
+
+    Proportions are taken to be drawn from a symmetric Dirichlet distribution, whose weight is the
+    one under which the counts are most likely. Counts that differ by chance alone give equal
+    proportions; counts that differ by more give nearly their shares.
+    """
+    n, n_classes = counts.sum(), len(counts)
+
+    def loss(log_weight: float) -> float:
+        each = np.exp(log_weight) / n_classes
+        drawn = gammaln(counts + each).sum() - n_classes * gammaln(each)
+        return float(gammaln(n + each * n_classes) - gammaln(each * n_classes) - drawn)
+
+    weight = np.exp(minimize_scalar(loss, bounds=_LOG_WEIGHTS, method="bounded").x)
+    return (counts + weight / n_classes) / (n + weight)
 
 
 class ClassMasses:

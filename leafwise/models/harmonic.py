@@ -14,7 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from leafwise.exceptions import LabelError
 from leafwise.labels import Classes
-from leafwise.models._harmonic import BranchMasses, ClassMasses, Harmonic, harmonic
+from leafwise.models._harmonic import (
+    BranchMasses,
+    ClassMasses,
+    Harmonic,
+    estimated_proportions,
+    harmonic,
+)
 from leafwise.models._similar import SimilarityClassifier
 from leafwise.models.graph import symmetrize
 from leafwise.taxonomy import Taxonomy
@@ -56,11 +62,12 @@ class HarmonicClassifier(SimilarityClassifier):
         Of "kl" and "lm": the weight of the whole corpus in each document's words.
     power : float
         Similarities are raised to this power: above 1, near neighbours count for more.
-    proportions : {"labels", "uniform"}, array or None
-        The proportion of each class: its share of the labels, the same for all that have seeds, or
-        given in the order of `classes_`. None decides by y alone, for several labels at 1/2. The
-        shares of a few labels drawn at random are mostly chance, and decide much: where classes
-        are about as large as each other, "uniform" is better then.
+    proportions : {"estimated", "labels", "uniform"}, array or None
+        The proportion of each class: its share of the labels ("labels", E); the same for all that
+        have seeds; or given in the order of `classes_`. The shares of a few labels drawn at random
+        are mostly chance, and decide much: "estimated" draws them towards equal shares, as far as
+        the labels look like drawn from such (where documents have several labels, it is "labels").
+        None decides by y alone, for several labels at 1/2.
     tree : bool
         Whether masses are normalised down the tree: at each node among its branches, and itself
         where it is a class. A label on a node that is no class (with ``nodes="leaves"``, any inner
@@ -116,7 +123,7 @@ class HarmonicClassifier(SimilarityClassifier):
         similarity: str = "cosine",
         mu: float = 1000.0,
         power: float = 1.0,
-        proportions: Any = "labels",
+        proportions: Any = "estimated",
         tree: bool = False,
         nodes: Any = "all",
         tol: float = 1e-6,
@@ -240,7 +247,7 @@ class HarmonicClassifier(SimilarityClassifier):
         if in_branch.any():
             y = self._solve(graph, seeds, np.where(in_branch, 0.0, weight), shares).y
             seeds[in_branch] = self._parts(y[in_branch], branches[in_branch], shares)
-        self.proportions_ = self._proportions(shares, _several(seeds))
+        self.proportions_ = self._proportions(shares, weight.sum(), _several(seeds))
         found = self._solve(graph, seeds, weight, self.proportions_)
         self.label_distributions_, self.seed_weight_ = found.y, weight
         self.unreached_ = np.flatnonzero(~found.reached)
@@ -304,10 +311,16 @@ class HarmonicClassifier(SimilarityClassifier):
     def _below(self, node: int) -> np.ndarray:
         return np.flatnonzero((self.nodes_ > node) & (self.nodes_ < self.taxonomy_.end[node]))
 
-    def _proportions(self, shares: np.ndarray, several: bool) -> np.ndarray:
+    def _proportions(self, shares: np.ndarray, n_seeds: float, several: bool) -> np.ndarray:
         seeded = shares > 0
         if self.proportions is None or isinstance(self.proportions, str):
-            return seeded / seeded.sum() if self.proportions == "uniform" else shares
+            if self.proportions == "uniform":
+                return seeded / seeded.sum()
+            if self.proportions != "estimated" or several:
+                return shares
+            found = np.zeros(len(shares))
+            found[seeded] = estimated_proportions(n_seeds * shares[seeded])
+            return found
         r = np.asarray(self.proportions, dtype=float)
         if r.shape != shares.shape:
             raise ValueError(
@@ -435,9 +448,10 @@ class HarmonicClassifier(SimilarityClassifier):
             value = getattr(self, name)
             if not (isinstance(value, Real) and 0 < float(value) < np.inf):
                 raise ValueError(f"{name}={value!r}: expected a number above 0.")
-        if isinstance(self.proportions, str) and self.proportions not in ("labels", "uniform"):
+        named = ("estimated", "labels", "uniform")
+        if isinstance(self.proportions, str) and self.proportions not in named:
             raise ValueError(
-                f'proportions={self.proportions!r}: expected "labels", "uniform", an array of one '
+                f"proportions={self.proportions!r}: expected one of {named}, an array of one "
                 "number for each class, or None."
             )
 

@@ -110,7 +110,9 @@ EXPERIMENTS = {
     "erkan-figure-2": Experiment(
         "erkan", "figure_2", "Reuters by labels, neighbours and graphs", _REUTERS
     ),
-    "erkan-figure-3": Experiment("erkan", "figure_3", "made-up documents by labels, the same", ()),
+    "erkan-figure-3": Experiment(
+        "erkan", "figure_3", "made-up documents by labels, neighbours and graphs", ()
+    ),
     "erkan-figure-4": Experiment(
         "erkan", "figure_4", "newsgroups by labels, against NB and SVMs", _NEWS_18828
     ),

@@ -28,19 +28,21 @@ from leafwise.taxonomy import Taxonomy
 from leafwise.text import WordCounter
 
 K, MU = 30, 1000.0  # E 5.1, 5.2
-# What scores are made of, and how documents are compared.
+# What scores are made of (for Harm., what r in E eq. 17 is), and how documents are compared.
 METHODS = {
     "v-kNN (cos)": ("votes", "cosine"),
     "w-kNN (cos)": ("similarities", "cosine"),
     "v-kNN (KL)": ("votes", "kl"),
     "w-kNN (KL)": ("similarities", "kl"),
-    "Harm. (cos)": ("harmonic", "cosine"),
-    "Harm. (KL)": ("harmonic", "kl"),
+    "Harm. (cos)": ("labels", "cosine"),
+    "Harm. (KL)": ("labels", "kl"),
     "NB": ("NB", ""),
     "SVM": ("SVM", ""),
     "TSVM": ("TSVM", ""),
+    "Harm. (cos), r alike": ("uniform", "cosine"),
+    "Harm. (KL), r alike": ("uniform", "kl"),
 }
-NEIGHBOURS = tuple(METHODS)[:6]
+NEIGHBOURS, PUBLISHED, ALIKE = tuple(METHODS)[:6], tuple(METHODS)[:9], tuple(METHODS)[9:]
 OTHERS = ("w-kNN (KL)", "Harm. (KL)", "NB", "SVM", "TSVM")
 # E table 1: documents whose nearest neighbour outweighs the other 29, newsgroups and Reuters.
 TABLE_1 = {"cosine": (0, 0), "p_LM": (17879, 8985), "exp(-KL)": (8, 0)}
@@ -86,8 +88,7 @@ EXACT = 100_000  # the most documents whose neighbours are not approximate
 
 _WORDS = (
     "Letters are lowered, English stop words left out, words stemmed (Porter) and all of them kept "
-    f"(E 5.1); k = {K} and μ = {MU:g}. What a word is worth is told by all documents, with labels or "
-    "without."
+    f"(E 5.1); k = {K} and μ = {MU:g}. Words are weighed by all documents, labelled or not."
 )
 _MADE_UP = (
     f"k = {K} and μ = {MU:g}; beyond {EXACT:,} documents the neighbours of the graphs are "
@@ -96,19 +97,20 @@ _MADE_UP = (
     "figure says how methods change with the number of labels, not which is best on news."
 )
 _KNN = (
-    f"v-kNN scores by how many of the {K} nearest labelled documents are in a class (E eq. 7), w-kNN "
-    "by their share of the similarities of all these (E eq. 12). Cosines are of (1 + log tf) "
-    "log(N / df). Harm. is HarmonicClassifier on the graph of all documents (E 5.2)."
+    f"v-kNN scores by how many of the {K} nearest labelled documents are in a class (E eq. 7), "
+    "w-kNN by their share of the similarities of all of these (E eq. 12). Cosines are of "
+    "(1 + log tf) log(N / df). Harm. is HarmonicClassifier on the graph of all documents (E 5.2)."
 )
 _MACHINES = (
-    "NB is smoothed as in E eq. 4, by the training documents. SVM is scikit-learn's LinearSVC with its defaults (seed "
-    f"{SEED}), one class against the rest, on the weights that cosines are of, at unit length; "
-    "TSVM is TransductiveSVM with its defaults on the same."
+    "NB is smoothed by the labelled documents (E eq. 4). SVM is scikit-learn's LinearSVC with its "
+    f"defaults (seed {SEED}), one class against the rest, on the weights that cosines are of, at "
+    "unit length; TSVM is TransductiveSVM with its defaults on the same. Where documents have "
+    "several labels, NB too is one class against the rest."
 )
 _BREAK_EVEN = (
     "A break-even point is the precision among as many of the best documents as are in the class; "
     "where that cut falls among equal scores, such as numbers of votes, it is the mean over all "
-    "their orders. NB compares each class with all other documents."
+    "their orders."
 )
 
 
@@ -208,8 +210,8 @@ def table_3(
     Y = reuters.Y[~reuters.train]
     tested = np.flatnonzero(Y.any(axis=0))
     points = {m: [break_even(Y[:, c], s[:, c]) for c in tested] for m, s in found.items()}
-    setting = f"mean of {len(tested)} categories"
-    rows = [row(method, setting, "break-even", np.mean(of)) for method, of in points.items()]
+    mean = f"mean of {len(tested)} categories"
+    rows = [row(method, mean, "break-even", np.mean(of)) for method, of in points.items()]
     lines, n_same, n_cells = [], 0, 0
     for a, of_a in points.items():
         line = [a, f"{np.mean(of_a):.3f}"]
@@ -243,12 +245,11 @@ def table_3(
 
 def _by_split(data: Data, on_progress: OnProgress | None) -> tuple[Corpus, dict[str, np.ndarray]]:
     """Read Reuters, and have each method score its test documents."""
-    steps = Steps(len(METHODS), on_progress)
+    steps = Steps(len(PUBLISHED), on_progress)
     steps.begin("Reading Reuters")
-    reuters = _read("Reuters", data)
+    reuters, found = _read("Reuters", data), {}
     train, test = np.flatnonzero(reuters.train), np.flatnonzero(~reuters.train)
-    found = {}
-    for method, scores in Bench(reuters).scores(tuple(METHODS), train, test):
+    for method, scores in Bench(reuters).scores(PUBLISHED, train, test):
         found[method] = scores
         steps.end(method)
     return reuters, found
@@ -283,13 +284,14 @@ def _figure(
         return display.figure_
 
     what = (
-        "Accuracy; of classes with equal scores, such as numbers of votes, each is as likely."
+        "Accuracy; of classes with equal scores, such as votes, each is as likely. The r of E eq. "
+        "17 is a class's share of the labels; r alike is the same for all classes."
         if corpus.metric == "accuracy"
         else "Means of the break-even points of all classes, weighted by their test documents; "
         f"classes without any are left out. {_BREAK_EVEN}"
     )
     protocol = [what, _drawn(draws), _MADE_UP if made else _WORDS, _KNN]
-    protocol += [_MACHINES] if "NB" in methods else []
+    protocol += [_MACHINES] * ("NB" in methods)
     return Result(
         name=name,
         corpus=corpus.about,
@@ -310,10 +312,10 @@ def _made_up_sizes(sizes: Sequence[int] | None) -> tuple[int, list[int]]:
     return n_documents, [size for size in RCV1_SIZES if 2 * size <= n_documents]
 
 
-figure_1 = partial(_figure, "erkan-figure-1", "newsgroups", NEIGHBOURS)
+figure_1 = partial(_figure, "erkan-figure-1", "newsgroups", (*NEIGHBOURS, *ALIKE))
 figure_2 = partial(_figure, "erkan-figure-2", "Reuters", NEIGHBOURS)
 figure_3 = partial(_figure, "erkan-figure-3", "made-up documents", NEIGHBOURS)
-figure_4 = partial(_figure, "erkan-figure-4", "newsgroups", OTHERS)
+figure_4 = partial(_figure, "erkan-figure-4", "newsgroups", (*OTHERS, ALIKE[1]))
 figure_5 = partial(_figure, "erkan-figure-5", "Reuters", OTHERS)
 figure_6 = partial(_figure, "erkan-figure-6", "made-up documents", OTHERS[:-1])  # E has no TSVM
 
@@ -335,8 +337,7 @@ class Bench:
     """A corpus, with what of the methods does not depend on labels: made once for all draws."""
 
     def __init__(self, corpus: Corpus):
-        self.corpus = corpus
-        self._graphs: dict[str, sparse.csr_matrix] = {}
+        self.corpus, self._graphs = corpus, dict[str, sparse.csr_matrix]()
 
     @cached_property
     def vectors(self) -> sparse.csr_matrix:
@@ -365,8 +366,8 @@ class Bench:
                     index = NeighborIndex(similarity, mu=MU).fit(X, among=train)
                     near[similarity] = index.query(X[test], K)
                 yield method, _votes(near[similarity], Y, kind == "similarities")
-            elif kind == "harmonic":
-                yield method, self._harmonic(similarity, train)[test]
+            elif kind in ("labels", "uniform"):
+                yield method, self._harmonic(similarity, kind, train)[test]
             elif kind == "NB":
                 yield method, self._naive_bayes(train, test)
             elif kind == "SVM":
@@ -377,14 +378,14 @@ class Bench:
                 model = TransductiveSVM().fit(X, self._labels(train))
                 yield method, model.decision_function(X[test])
 
-    def _harmonic(self, similarity: str, train: np.ndarray) -> np.ndarray:
+    def _harmonic(self, similarity: str, proportions: str, train: np.ndarray) -> np.ndarray:
         graph = self.graph(similarity)
         # All neighbours of the graph are kept: it has the k nearest already, both ways.
-        model = HarmonicClassifier(similarity="precomputed", k=graph.shape[0])
+        settings = {"similarity": "precomputed", "k": graph.shape[0], "proportions": proportions}
         with warnings.catch_warnings():
             # A document without a neighbour has the scores of the class shares.
             warnings.filterwarnings("ignore", message="No label reaches")
-            return model.fit(graph, self._labels(train)).decision_
+            return HarmonicClassifier(**settings).fit(graph, self._labels(train)).decision_
 
     def _naive_bayes(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
         """Return log P(class | document); of several labels, the log odds of each (E 5.2)."""
