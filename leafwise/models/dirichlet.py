@@ -78,9 +78,9 @@ class HierarchicalDirichlet(DirichletTree):
     max_iter, tol : int, float
         EM ends after so many estimates, or when a smaller share of documents changes its node.
     candidates : "auto", int or None
-        How many nodes a document is scored at in full, by EM and `predict`: those that its rarer
-        words point to. None scores all; "auto" does so up to two thousand million documents ×
-        nodes. Probabilities are always of all nodes.
+        How many nodes a document is scored at in full, by EM and `predict`: of those at which one
+        of its words says most. None scores all; "auto" does so up to two thousand million
+        documents × nodes. Probabilities are always of all nodes.
     reject : None, "ties" or float
         Documents for which `predict` gives None: with "ties" those that have more than one best
         node (V 3.4), with a number also those whose best node has a smaller probability.
