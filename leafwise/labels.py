@@ -55,6 +55,11 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
         y = np.array(y, dtype=object)  # numpy would make strings of numbers among them
     y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if y.ndim == 2 and y.shape[1] > 1:
+        if y.dtype.kind in "biuf" and np.isin(y, (0, 1)).all():
+            raise LabelError(
+                f"y is an array of 0 and 1 with {y.shape[1]} columns. Give a list of labels for "
+                "each document; MultiLabelClassifier takes such an array as it is."
+            )
         paths = [join_path(str(name) for name in row if not _is_missing(name)) for row in y]
         documents = np.array([i for i, path in enumerate(paths) if path], np.int64)
         return Occurrences(_as_array([p for p in paths if p]), documents, len(y), True)
@@ -71,6 +76,13 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
     if y_known.dtype.kind == "f":
         check_classification_targets(y_known)  # numbers to be predicted, rather than classes
     return Occurrences(y_known, np.flatnonzero(labelled), len(y), False)
+
+
+def of_no_class(y: Any, n_documents: int) -> np.ndarray:
+    """Say which documents are known to be of no class: among lists of labels, the empty ones."""
+    if not _is_nested(y):
+        return np.zeros(n_documents, bool)
+    return np.array([isinstance(row, list | tuple | set) and not len(row) for row in y], bool)
 
 
 def _minus_one_is_a_class(y: np.ndarray, classes: Classes | None) -> bool:

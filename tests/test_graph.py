@@ -210,7 +210,7 @@ def test_graphs_are_averaged_row_by_row():
     a = np.array([[0, 1, 3], [2, 0, 0], [0, 0, 0.0]])
     b = np.array([[0, 5, 0], [0, 0, 7], [4, 4, 0.0]])
     mean = lw.average_graphs([a, sparse.csr_matrix(b)]).toarray()
-    np.testing.assert_allclose(mean, [[0, 0.625, 0.375], [0.5, 0, 0.5], [0.25, 0.25, 0]])
+    np.testing.assert_allclose(mean, [[0, 0.625, 0.375], [0.5, 0, 0.5], [0.5, 0.5, 0]])
     most = lw.average_graphs([a, b], weights=[3, 1]).toarray()
     np.testing.assert_allclose(most[0], [0, 0.4375, 0.5625])
     with pytest.raises(ValueError, match="graphs is empty"):
@@ -284,3 +284,42 @@ def test_an_index_is_kept_in_a_file(tmp_path):
         again = lw.load(tmp_path / "index.lw")
         a, b = index.query(documents[:9], 4), again.query(documents[:9], 4)
         np.testing.assert_array_equal(a.toarray(), b.toarray())
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-20, 1.0, 1e160])
+def test_vectors_may_be_of_any_length(scale):
+    vectors = np.random.default_rng(0).normal(size=(60, 5))
+    expected = lw.neighbor_graph(vectors, 5, "embedding")
+    for X in (scale * vectors, sparse.csr_matrix(scale * vectors)):
+        graph = lw.neighbor_graph(X, 5, "embedding")
+        np.testing.assert_array_equal(graph.indices, expected.indices)
+        np.testing.assert_allclose(graph.data, expected.data)
+
+
+def test_which_rows_can_be_neighbours():
+    X = drawn()
+    mask = np.arange(150) % 3 == 0
+    by_mask = lw.NeighborIndex().fit(X, among=mask)
+    by_number = lw.NeighborIndex().fit(X, among=np.flatnonzero(mask)[::-1].tolist() * 2)
+    np.testing.assert_array_equal(by_mask.among_, np.flatnonzero(mask))
+    np.testing.assert_array_equal(by_number.among_, by_mask.among_)
+    with pytest.raises(ValueError, match="among has rows 1 to 999, expected 0 to 149"):
+        lw.NeighborIndex().fit(X, among=[1, 999])
+    for odd in ([], [True, False], [0.5]):
+        with pytest.raises(ValueError, match="expected some numbers of rows, or 150 times whether"):
+            lw.NeighborIndex().fit(X, among=odd)
+
+
+def test_graphs_that_are_none():
+    a = np.array([[0, 1.0], [1, 0]])
+    with pytest.raises(ValueError, match=r"weights=.* expected 2 numbers"):
+        lw.average_graphs([a, a], weights=[np.nan, 1])
+    with pytest.raises(ValueError, match="similarities below 0 or NaN"):
+        lw.average_graphs([a, -a])
+    with pytest.raises(TypeError, match="graphs is one matrix: expected a list of graphs"):
+        lw.average_graphs(a)
+    with pytest.raises(ValueError, match=r"shape \(1, 2\) has no two directions"):
+        lw.symmetrize(a[:1])
+    np.testing.assert_array_equal(lw.symmetrize(np.triu(a)).toarray(), a)
+    with pytest.raises(ValueError, match="found by word counts, got texts"):
+        lw.neighbor_graph(["a b", "c"], 1)

@@ -803,3 +803,26 @@ def test_accuracy_on_newsgroups(data_dir):
     accuracy = np.mean(model.transduction_[rest] == y[rest])
     assert accuracy > 0.62
     assert accuracy > NaiveBayes(news.taxonomy).fit(X[train], y[train]).score(X[rest], y[rest])
+
+
+def test_documents_known_to_be_of_no_class_hold_the_others_back():
+    """A list without labels is a seed of 0 for every class; None is no seed."""
+    several = [["a"], None, [], None, None, None]
+    model = precomputed().fit(REACHED, several)
+    np.testing.assert_array_equal(model.seed_weight_, [1, 0, 1, 0, 0, 0])
+    np.testing.assert_allclose(model.proportions_, [0.5])
+    weights = REACHED[1] / REACHED[1].sum()
+    np.testing.assert_allclose(model.label_distributions_[1], weights[0], atol=1e-5)
+    np.testing.assert_allclose(model.label_distributions_[2:], 0, atol=1e-5)
+    assert model.transduction_indicator_.toarray()[2, 0] == 0
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_only_ratios_of_similarities_count(scale):
+    y = [0, None, None, None, None, 1]
+    one = precomputed(power=3).fit(REACHED, y)
+    other = precomputed(power=3).fit(scale * REACHED, y)
+    np.testing.assert_allclose(other.label_distributions_, one.label_distributions_)
+    np.testing.assert_allclose(other.predict_proba(scale * REACHED), one.predict_proba(REACHED))
+    with pytest.raises(ValueError, match="power=600: expected a number above 0, 100 at most"):
+        precomputed(power=600).fit(REACHED, y)

@@ -134,3 +134,8 @@ def test_wrong_calls():
         Classes.of_taxonomy(TREE, "roots")
     with pytest.raises(TypeError, match=r"taxonomy is a dict, expected a leafwise\.Taxonomy"):
         Classes.of_taxonomy({"a": None})  # type: ignore[arg-type]
+
+
+def test_an_array_of_zeros_and_ones_is_no_tree():
+    with pytest.raises(LabelError, match="y is an array of 0 and 1 with 3 columns"):
+        read_labels(np.eye(3, dtype=int))

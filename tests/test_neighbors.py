@@ -118,3 +118,14 @@ def test_a_file_that_does_not_fit_is_refused(tmp_path):
     model.save(tmp_path / "m.lw")
     with pytest.raises(lw.exceptions.ModelFileError, match="the labels do not fit the documents"):
         lw.load(tmp_path / "m.lw")
+
+
+def test_documents_of_no_class_are_neighbours_without_a_vote():
+    X, y = drawn()
+    some = [[label] if i % 2 else [] for i, label in enumerate(y)]
+    model = lw.NeighborsClassifier(k=8, vote="majority").fit(X, some)
+    np.testing.assert_array_equal(model.index_.among_, np.arange(120))
+    votes = model.left_out_scores().sum(axis=1)
+    near = lw.NeighborIndex().fit(X).graph(8)
+    expected = [np.sum(near[i].indices % 2 == 1) for i in range(120)]
+    np.testing.assert_array_equal(votes, expected)

@@ -122,6 +122,11 @@ def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->j", a, b)
 
 
+def raised(similarity: np.ndarray, power: float) -> np.ndarray:
+    """Raise similarities to a power, as shares of the largest: only their ratios count."""
+    return (similarity / similarity.max(initial=0.0)) ** power if len(similarity) else similarity
+
+
 def estimated_proportions(counts: np.ndarray) -> np.ndarray:
     """Estimate the proportions of classes from how many labels each has.
 

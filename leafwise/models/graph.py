@@ -75,7 +75,8 @@ class NeighborIndex(BaseEstimator):
         Parameters
         ----------
         X : word counts; vectors; or a square matrix of similarities
-        among : the rows that can be neighbours, if not all; word statistics are those of all
+        among : numbers of the rows that can be neighbours, or whether each can, if not all; word
+            statistics are those of all
         """
         self._validate()
         self.documents_ = self._read(X, reset=True)
@@ -85,7 +86,7 @@ class NeighborIndex(BaseEstimator):
                 f"X has {n} rows and {self.documents_.shape[1]} columns: expected a similarity "
                 "for each pair of documents."
             )
-        self.among_ = np.arange(n) if among is None else np.sort(np.asarray(among, np.int64))
+        self.among_ = np.arange(n) if among is None else _read_rows(among, n)
         self._derive()
         return self
 
@@ -108,7 +109,7 @@ class NeighborIndex(BaseEstimator):
             return _best_entries(X, self.among_, k, own)
         with _progress("neighbours", X.shape[0], self.verbose) as done:
             if self.similarity == "embedding":
-                indices, values = _best_products(normalize(X), self._B, k, own, done)
+                indices, values = _best_products(_of_unit_length(X), self._B, k, own, done)
             else:
                 A = self._queries(X)
                 if self.approximate:
@@ -131,7 +132,7 @@ class NeighborIndex(BaseEstimator):
         neighbours = self.documents_[self.among_]
         self._offset = np.zeros(len(self.among_))
         if self.similarity == "embedding":
-            self._B = normalize(neighbours)
+            self._B = _of_unit_length(neighbours)
             return
         X = self.documents_
         if self.similarity == "cosine":
@@ -171,6 +172,11 @@ class NeighborIndex(BaseEstimator):
         return np.maximum(np.exp(np.minimum(scores, 0.0)), _TINY)
 
     def _read(self, X: Any, reset: bool) -> Any:
+        if isinstance(X, list | tuple) and X and isinstance(X[0], str):
+            raise ValueError(
+                "Neighbours are found by word counts, got texts: WordCounter().fit_transform "
+                "counts their words."
+            )
         if self.similarity == "embedding":
             return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         X = validate_data(self, X, accept_sparse="csr", reset=reset)
@@ -226,26 +232,38 @@ def neighbor_graph(
 
 def symmetrize(graph: sparse.csr_matrix) -> sparse.csr_matrix:
     """Take the larger of the similarities in both directions (E 5.2)."""
+    graph = sparse.csr_matrix(graph)
+    if graph.shape[0] != graph.shape[1]:
+        raise ValueError(
+            f"A graph of shape {graph.shape} has no two directions: expected a square."
+        )
     return sparse.csr_matrix(graph.maximum(graph.T))
 
 
 def average_graphs(graphs: Sequence[Any], weights: Any = None) -> sparse.csr_matrix:
     """Average graphs of the same documents, each with rows that add up to one.
 
-    Words and an encoder see different likenesses; the average has both.
+    Words and an encoder see different likenesses; the average has both. Where a document has no
+    neighbours in one graph, the others decide.
     """
+    if sparse.issparse(graphs) or isinstance(graphs, np.ndarray):
+        raise TypeError("graphs is one matrix: expected a list of graphs.")
     if not len(graphs):
         raise ValueError("graphs is empty: expected at least one graph.")
     share = np.ones(len(graphs)) if weights is None else np.asarray(weights, float)
-    if share.shape != (len(graphs),) or (share < 0).any() or not share.any():
+    if share.shape != (len(graphs),) or not (share >= 0).all() or not 0 < share.sum() < np.inf:
         raise ValueError(
             f"weights={weights!r}: expected {len(graphs)} numbers of 0 or more, not all 0."
         )
     shapes = sorted({graph.shape for graph in graphs})
     if len(shapes) > 1:
         raise ValueError(f"graphs are of different shapes: {shapes[0]} and {shapes[1]}.")
-    rows = [normalize(sparse.csr_matrix(graph, dtype=np.float64), norm="l1") for graph in graphs]
-    return sparse.csr_matrix(sum(w * row for w, row in zip(share / share.sum(), rows)))
+    parts = [sparse.csr_matrix(graph, dtype=np.float64) for graph in graphs]
+    for part in parts:
+        if not (part.data >= 0).all():
+            raise ValueError("A graph has similarities below 0 or NaN: expected none.")
+    rows = [w * normalize(part, norm="l1") for w, part in zip(share / share.sum(), parts)]
+    return normalize(sparse.csr_matrix(sum(rows)), norm="l1", copy=False)
 
 
 def check_similarity(similarity: Any, mu: Any, approximate: Any) -> None:
@@ -269,6 +287,25 @@ def check_k(k: Any) -> None:
     """Refuse what is no number of neighbours."""
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise ValueError(f"k={k!r}: expected a number of neighbours of at least 1.")
+
+
+def _read_rows(among: Any, n: int) -> np.ndarray:
+    rows = np.asarray(among)
+    if rows.dtype == bool and rows.shape == (n,):
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
+        raise ValueError(f"among={among!r}: expected some numbers of rows, or {n} times whether.")
+    if rows.min() < 0 or rows.max() >= n:
+        raise ValueError(f"among has rows {rows.min()} to {rows.max()}, expected 0 to {n - 1}.")
+    return np.unique(rows).astype(np.int64)
+
+
+def _of_unit_length(X: Any) -> Any:
+    """Scale vectors to length 1, however long or short they are."""
+    largest = np.abs(X).max(axis=1)
+    largest = largest.toarray().ravel() if sparse.issparse(largest) else largest
+    scale = 1.0 / np.where(largest > 0, largest, 1.0)
+    return normalize(sparse.diags_array(scale) @ X if sparse.issparse(X) else scale[:, None] * X)
 
 
 def _best_entries(

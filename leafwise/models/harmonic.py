@@ -13,18 +13,20 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from leafwise.exceptions import LabelError
-from leafwise.labels import Classes
+from leafwise.labels import Classes, of_no_class
 from leafwise.models._harmonic import (
     BranchMasses,
     ClassMasses,
     Harmonic,
     estimated_proportions,
     harmonic,
+    raised,
 )
 from leafwise.models._similar import SimilarityClassifier
 from leafwise.models.graph import symmetrize
 from leafwise.taxonomy import Taxonomy
 
+_HIGHEST = 100  # power
 _NEARLY = 1e-6  # what a sum of probabilities may be off by
 
 
@@ -61,7 +63,7 @@ class HarmonicClassifier(SimilarityClassifier):
     mu : float
         Of "kl" and "lm": the weight of the whole corpus in each document's words.
     power : float
-        Similarities are raised to this power: above 1, near neighbours count for more.
+        Similarities are raised to this power, up to 100: above 1, near neighbours count for more.
     proportions : {"estimated", "labels", "uniform"}, array or None
         The proportion of each class: its share of the labels ("labels", E); the same for all that
         have seeds; or given in the order of `classes_`. The shares of a few labels drawn at random
@@ -152,7 +154,8 @@ class HarmonicClassifier(SimilarityClassifier):
         Parameters
         ----------
         X : word counts, vectors or similarities, as `similarity` says
-        y : labels, None (-1 among integers) for documents without one; or lists of labels
+        y : labels, None (-1 among integers) for documents without one; or lists of labels, of
+            which an empty one is a document of no class
         seeds : array or sparse matrix, documents × classes
             What is known of documents that have no label in `y`, which may be left out: rows are
             distributions over the classes, in the order of `classes_`. An empty row is a document
@@ -169,7 +172,7 @@ class HarmonicClassifier(SimilarityClassifier):
         total = given.sum(axis=1)
         given /= np.where((total > 0) & (total < 1 + _NEARLY), total, 1.0)[:, None]
         weight = np.where(total < 1 - _NEARLY, total, 1.0)
-        weight[np.diff(branches.indptr) > 0] = 1.0
+        weight[(np.diff(branches.indptr) > 0) | of_no_class(y, X.shape[0])] = 1.0
         if seed_weight is not None:
             weight *= _check_weights(seed_weight, len(weight))
         if not weight.any():
@@ -179,7 +182,7 @@ class HarmonicClassifier(SimilarityClassifier):
         self._set_classes(classes)
         self.index_ = self._index().fit(X)
         graph = sparse.csr_matrix(symmetrize(self.index_.graph(self.k)), dtype=np.float64)
-        graph.data **= self.power
+        graph.data = raised(graph.data, self.power)
         graph.eliminate_zeros()  # what is too small for a float
         self._spread(graph, given, branches, weight)
         self._derive()
@@ -247,7 +250,7 @@ class HarmonicClassifier(SimilarityClassifier):
         if in_branch.any():
             y = self._solve(graph, seeds, np.where(in_branch, 0.0, weight), shares).y
             seeds[in_branch] = self._parts(y[in_branch], branches[in_branch], shares)
-        self.proportions_ = self._proportions(shares, weight.sum(), _several(seeds))
+        self.proportions_ = self._proportions(shares, weight.sum(), _several(seeds, weight))
         found = self._solve(graph, seeds, weight, self.proportions_)
         self.label_distributions_, self.seed_weight_ = found.y, weight
         self.unreached_ = np.flatnonzero(~found.reached)
@@ -255,7 +258,8 @@ class HarmonicClassifier(SimilarityClassifier):
             warnings.warn(
                 f"No label reaches {len(self.unreached_):,} of {len(weight):,} documents: no chain "
                 "of neighbours leads from them to a labelled one. They are given the proportions "
-                "of the classes. A larger k may help; a document without words has no neighbour.",
+                "of the classes. A larger k may help; but a document has no neighbour if it shares "
+                "nothing with any other, or only words that all have.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -275,7 +279,7 @@ class HarmonicClassifier(SimilarityClassifier):
             )
         y = np.zeros(seeds.shape)
         y[:, live] = np.clip(found.y, 0.0, 1.0)
-        if not _several(seeds):
+        if not _several(seeds, weight):
             y[~y.any(axis=1)] = prior  # too few steps for any label to come so far
             y /= y.sum(axis=1, keepdims=True)
         return found._replace(y=y)
@@ -353,7 +357,7 @@ class HarmonicClassifier(SimilarityClassifier):
     def _mean_of_neighbors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return y of documents outside the pool (E eq. 13), and whether they have neighbours."""
         near = sparse.csr_matrix(self.index_.query(X, self.k), dtype=np.float64)
-        near.data **= self.power
+        near.data = raised(near.data, self.power)
         total = near @ self._reached.astype(np.float64)
         known = total > 0
         return (near @ self._y) / np.where(known, total, 1.0)[:, None], known
@@ -446,8 +450,10 @@ class HarmonicClassifier(SimilarityClassifier):
             raise ValueError(f"max_iter={self.max_iter!r}: expected a number of at least 1.")
         for name in ("power", "tol"):
             value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-                raise ValueError(f"{name}={value!r}: expected a number above 0.")
+            if not (isinstance(value, Real) and 0 < float(value) <= _HIGHEST):
+                raise ValueError(
+                    f"{name}={value!r}: expected a number above 0, {_HIGHEST} at most."
+                )
         named = ("estimated", "labels", "uniform")
         if isinstance(self.proportions, str) and self.proportions not in named:
             raise ValueError(
@@ -456,9 +462,10 @@ class HarmonicClassifier(SimilarityClassifier):
             )
 
 
-def _several(seeds: np.ndarray) -> bool:
-    """Whether a document has more than one label."""
-    return bool((seeds.sum(axis=1) > 1 + _NEARLY).any())
+def _several(seeds: np.ndarray, weight: np.ndarray) -> bool:
+    """Whether a document has more than one label, or is known to have none."""
+    n_labels = seeds[weight > 0].sum(axis=1)
+    return bool((np.abs(n_labels - 1) > _NEARLY).any())
 
 
 def _check_seeds(seeds: Any, n_documents: int) -> sparse.csr_matrix:

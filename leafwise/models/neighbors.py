@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length
 
+from leafwise.labels import of_no_class
 from leafwise.models._similar import SimilarityClassifier
 from leafwise.taxonomy import Taxonomy
 
@@ -35,7 +36,7 @@ class NeighborsClassifier(SimilarityClassifier):
     Attributes
     ----------
     index_ : NeighborIndex
-        Of all documents, among which the labelled ones can be neighbours. Those without a label
+        Of all documents, among which those whose labels are known can be neighbours. The others
         have a part in how much a word is worth.
     membership_ : CSR matrix, documents × classes
         The labels. Each of a document's several counts in full.
@@ -66,19 +67,22 @@ class NeighborsClassifier(SimilarityClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Take documents and their labels (None where unknown)."""
+        """Take documents and their labels (None where unknown).
+
+        Among lists of labels an empty one is a document of no class: a neighbour without a vote.
+        """
         self._validate()
         X = self._counts(X, reset=True)
         labels, classes = self._labels(y, None, reset=True)
         check_consistent_length(X, range(labels.n_documents))
         membership = classes.membership(labels)
         membership.data[:] = 1.0
-        labelled = np.flatnonzero(np.diff(membership.indptr))
-        if not len(labelled):
+        labelled = np.diff(membership.indptr) > 0
+        if not labelled.any():
             raise ValueError("No document has a label, so there is nothing to learn.")
         self._set_classes(classes)
         self.membership_ = membership
-        self.index_ = self._index().fit(X, among=labelled)
+        self.index_ = self._index().fit(X, among=labelled | of_no_class(y, X.shape[0]))
         return self
 
     def class_scores(self, X: Any) -> np.ndarray:

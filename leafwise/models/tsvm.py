@@ -75,7 +75,15 @@ class TransductiveSVM(NodeClassifier):
     n_iter_ : array of int, passes over the documents for each class
     """
 
-    _learned = (*NodeClassifier._learned, "coef_", "intercept_", "idf_", "transduction_")
+    _learned = (
+        *NodeClassifier._learned,
+        "coef_",
+        "intercept_",
+        "idf_",
+        "transduction_",
+        "n_positive_",
+        "n_iter_",
+    )
 
     def __init__(
         self,
