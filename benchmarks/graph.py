@@ -241,6 +241,14 @@ def growth(largest: int) -> None:
     )
 
 
+def printed(function: Callable, *args: Any) -> str:
+    """Call a function and return what it prints."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        function(*args)
+    return output.getvalue()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder of the corpora")
@@ -248,14 +256,14 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="most documents to draw")
     parser.add_argument("--out", type=Path, help="Markdown file to write, besides printing")
     args = parser.parse_args()
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    page = io.StringIO()
+    with contextlib.redirect_stdout(page):
         print(PAGE.format(os.cpu_count(), platform.machine(), platform.python_version()))
-        newsgroups(args.data, args.repeat)
+        print(alone(printed, newsgroups, args.data, args.repeat), end="")
         growth(args.largest)
-    print(printed.getvalue())
+    print(page.getvalue())
     if args.out:
-        args.out.write_text(printed.getvalue().rstrip() + "\n", encoding="utf-8")
+        args.out.write_text(page.getvalue().rstrip() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
