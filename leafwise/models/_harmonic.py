@@ -13,16 +13,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaln
 
+from leafwise.models._em import in_threads
 from leafwise.taxonomy import Taxonomy
 
 _LOG_WEIGHTS = np.log([1e-2, 1e6])  # of the Dirichlet that proportions are drawn from
 _COLUMNS = 32  # solved at a time, so that work space does not grow with the classes
+_ROWS = 1 << 12  # multiplied at a time by one thread
 
 
 class Harmonic(NamedTuple):
@@ -99,13 +102,13 @@ def conjugate_gradients(
     x, steps, residual : the residual is the largest of any column, relative to b
     """
     x, r = np.zeros_like(b), b.copy()
-    p = r.copy()
+    p, q = r.copy(), np.empty_like(b)
+    blocks = [(first, min(first + _ROWS, len(b))) for first in range(0, len(b), _ROWS)]
     rr = _dots(r, r)
     size = np.where(rr > 0, rr, 1.0)
     steps = 0
     while steps < max_iter and (active := rr > tol**2 * size).any():
-        q = T @ p
-        np.subtract(p, q, out=q)
+        in_threads(lambda rows: _left(*rows, T.indptr, T.indices, T.data, p, q), blocks)
         alpha = np.divide(rr, _dots(p, q), out=np.zeros_like(rr), where=active)
         x += alpha * p
         q *= alpha
@@ -116,6 +119,18 @@ def conjugate_gradients(
         rr = new
         steps += 1
     return x, steps, float(np.sqrt((rr / size).max(initial=0.0)))
+
+
+@numba.njit(nogil=True, cache=True)
+def _left(first, last, indptr, indices, data, p, q):  # pragma: no cover - compiled
+    """Set rows of q to those of (I - T) p; SciPy's product holds the lock, and has one thread."""
+    for i in range(first, last):
+        left = q[i]
+        left[:] = p[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            weight, near = data[e], p[indices[e]]
+            for k in range(left.shape[0]):
+                left[k] -= weight * near[k]
 
 
 def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
