@@ -103,12 +103,11 @@ def conjugate_gradients(
     """
     x, r = np.zeros_like(b), b.copy()
     p, q = r.copy(), np.empty_like(b)
-    blocks = [(first, min(first + _ROWS, len(b))) for first in range(0, len(b), _ROWS)]
     rr = _dots(r, r)
     size = np.where(rr > 0, rr, 1.0)
     steps = 0
     while steps < max_iter and (active := rr > tol**2 * size).any():
-        in_threads(lambda rows: _left(*rows, T.indptr, T.indices, T.data, p, q), blocks)
+        _multiply(T, p, q)
         alpha = np.divide(rr, _dots(p, q), out=np.zeros_like(rr), where=active)
         x += alpha * p
         q *= alpha
@@ -121,9 +120,14 @@ def conjugate_gradients(
     return x, steps, float(np.sqrt((rr / size).max(initial=0.0)))
 
 
+def _multiply(T: sparse.csr_matrix, p: np.ndarray, q: np.ndarray) -> None:
+    """Set q to (I - T) p. SciPy's product holds the lock, and has one thread."""
+    blocks = [(first, min(first + _ROWS, len(p))) for first in range(0, len(p), _ROWS)]
+    in_threads(lambda rows: _left(*rows, T.indptr, T.indices, T.data, p, q), blocks)
+
+
 @numba.njit(nogil=True, cache=True)
 def _left(first, last, indptr, indices, data, p, q):  # pragma: no cover - compiled
-    """Set rows of q to those of (I - T) p; SciPy's product holds the lock, and has one thread."""
     for i in range(first, last):
         left = q[i]
         left[:] = p[i]
