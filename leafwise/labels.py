@@ -19,6 +19,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from leafwise.exceptions import LabelError
 from leafwise.taxonomy import Taxonomy, join_path
 
+SEVERAL = list | tuple | set | frozenset  # what holds a document's labels, where it has several
+
 
 class Occurrences(NamedTuple):
     """All labels of all documents, one after the other, and whose each is."""
@@ -48,9 +50,10 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
         )
     if _is_nested(y):
         y = [() if _is_missing(several) else several for several in y]
-        labels = [label for several in y for label in several]
+        labels = _as_array([label for several in y for label in several])
         documents = np.repeat(np.arange(len(y)), [len(several) for several in y])
-        return Occurrences(_as_array(labels), documents, len(y), False)
+        _refuse_nan(labels)
+        return Occurrences(labels, documents, len(y), False)
     if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
         y = np.array(y, dtype=object)  # numpy would make strings of numbers among them
     y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
@@ -73,6 +76,7 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
             missing = None
         labelled = np.ones(len(y), bool) if missing is None else y != missing
         y_known = y[labelled]
+    _refuse_nan(y_known)
     if y_known.dtype.kind == "f":
         check_classification_targets(y_known)  # numbers to be predicted, rather than classes
     return Occurrences(y_known, np.flatnonzero(labelled), len(y), False)
@@ -82,7 +86,7 @@ def of_no_class(y: Any, n_documents: int) -> np.ndarray:
     """Say which documents are known to be of no class: among lists of labels, the empty ones."""
     if not _is_nested(y):
         return np.zeros(n_documents, bool)
-    return np.array([isinstance(row, list | tuple | set) and not len(row) for row in y], bool)
+    return np.array([isinstance(row, SEVERAL) and not len(row) for row in y], bool)
 
 
 def _minus_one_is_a_class(y: np.ndarray, classes: Classes | None) -> bool:
@@ -92,10 +96,10 @@ def _minus_one_is_a_class(y: np.ndarray, classes: Classes | None) -> bool:
 
 
 def _is_nested(y: Any) -> bool:
-    if not isinstance(y, list | tuple) or not any(isinstance(row, list | tuple | set) for row in y):
+    if not isinstance(y, list | tuple) or not any(isinstance(row, SEVERAL) for row in y):
         return False
     for i, row in enumerate(y):
-        if not (isinstance(row, list | tuple | set) or _is_missing(row)):
+        if not (isinstance(row, SEVERAL) or _is_missing(row)):
             raise LabelError(
                 f"Document {i} has the label {row!r}, others have lists: expected a list of labels "
                 "for every document, or one label for every document."
@@ -107,6 +111,14 @@ def _is_missing(label: Any) -> bool:
     if label is None or type(label).__name__ == "NAType":  # pandas' own, which compares to nothing
         return True
     return isinstance(label, str | float) and (label == "" or label != label)
+
+
+def _refuse_nan(labels: np.ndarray) -> None:
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise LabelError(
+            "A label is NaN among numbers: expected None, or -1 among integers, for a document "
+            "without a label."
+        )
 
 
 def _as_array(labels: list) -> np.ndarray:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from leafwise.evaluation import take_rows
 from leafwise.exceptions import LabelError
 from leafwise.indicators import as_bool, as_csr, check_same_length, is_matrix
-from leafwise.labels import Classes, Occurrences, read_labels
+from leafwise.labels import SEVERAL, Classes, Occurrences, read_labels
 from leafwise.metrics import scores
 from leafwise.models._base import NodeClassifier
 
@@ -486,8 +486,8 @@ def _read(y: Any) -> tuple[Occurrences, np.ndarray, int | None]:
             "y has a level of a tree in each column. Give paths, such as 'sport/hockey', and the "
             "tree as the estimator's taxonomy."
         )
-    if isinstance(y, list | tuple) and any(isinstance(row, list | tuple | set) for row in y):
-        return labels, np.array([isinstance(row, list | tuple | set) for row in y]), None
+    if isinstance(y, list | tuple) and any(isinstance(row, SEVERAL) for row in y):
+        return labels, np.array([isinstance(row, SEVERAL) for row in y]), None
     return labels, np.isin(np.arange(labels.n_documents), labels.documents), None
 
 

@@ -1,10 +1,14 @@
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import leafwise as lw
 from leafwise.models import _top_k
 from leafwise.models._top_k import nearly_top_k, top_k
+from leafwise.persistence import save
 
 
 def drawn(n=150, n_words=80, seed=0):
@@ -234,6 +238,48 @@ def test_approximate_neighbours_are_real_ones_and_most_of_them(similarity):
     np.testing.assert_array_equal(every.indices, exact.indices)
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "kl", "lm"])
+def test_the_more_documents_are_looked_at_the_more_neighbours_are_found(similarity):
+    X = drawn(n=2000, n_words=400)
+    index = lw.NeighborIndex(similarity).fit(X)
+    exact = index.query(X[::10], 10)
+    looked_at = (5, 50, 500, 2000, 10**12)
+    found = [
+        lw.NeighborIndex(similarity, approximate=m).fit(X).query(X[::10], 10) for m in looked_at
+    ]
+    recall = [exact.multiply(near > 0).nnz / exact.nnz for near in found]
+    assert recall[0] < 0.6
+    assert (np.diff(recall[:3]) > 0.05).all()
+    assert recall[3:] == [1.0, 1.0]
+    default = [lw.neighbor_graph(X, 10, similarity, approximate=m) for m in (True, np.True_, 200)]
+    for graph in default[1:]:
+        np.testing.assert_array_equal(graph.indices, default[0].indices)
+    assert lw.neighbor_graph(X, 10, similarity, approximate=1).nnz < default[0].nnz
+
+
+@pytest.mark.parametrize("approximate", [False, True, 7, np.int64(7)])
+def test_how_many_documents_are_looked_at_is_kept(approximate, tmp_path):
+    X = drawn()
+    y = np.arange(150) % 2
+    for model in (
+        lw.NeighborIndex(approximate=approximate),
+        lw.NeighborsClassifier(approximate=approximate),
+        lw.HarmonicClassifier(approximate=approximate),
+    ):
+        again = clone(model)
+        assert again.approximate is approximate
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "No label reaches")
+            again.fit(X, y)
+        save(again, tmp_path / "m.lw")
+        loaded = lw.load(tmp_path / "m.lw")
+        assert loaded.approximate == approximate
+        assert isinstance(loaded.approximate, bool) == isinstance(approximate, bool)
+        index, same = (getattr(m, "index_", m) for m in (again, loaded))
+        assert same.approximate == approximate
+        np.testing.assert_array_equal(same.graph(4).toarray(), index.graph(4).toarray())
+
+
 def test_approximate_lists_hold_the_documents_that_are_richest_in_a_word():
     B = sparse.csr_matrix(np.array([[0.1, 0], [0.9, 1], [0.9, 0], [0.5, 0.2], [0.9, 0]]))
     A = sparse.csr_matrix(np.array([[1.0, 0]]))
@@ -263,6 +309,10 @@ def test_nothing_to_find():
         ({"k": 0}, "k=0: expected a number of neighbours of at least 1"),
         ({"k": 2.5}, r"k=2\.5: expected a number of neighbours"),
         ({"approximate": -3}, "approximate=-3: expected False, True or a number of documents"),
+        ({"approximate": 0}, "approximate=0: expected False, True or a number of documents for"),
+        ({"approximate": 200.0}, r"approximate=200\.0: expected False, True or a number of"),
+        ({"approximate": "200"}, "approximate='200': expected False, True or a number of"),
+        ({"approximate": None}, "approximate=None: .* for each word of at least 1"),
         (
             {"similarity": "embedding", "approximate": True},
             'approximate: similarity="embedding" has no words, expected False',
@@ -278,8 +328,6 @@ def test_an_index_is_kept_in_a_file(tmp_path):
     X = drawn()
     for similarity, documents in (("kl", X), ("embedding", X.toarray() - 1.0)):
         index = lw.NeighborIndex(similarity).fit(documents, among=np.arange(100))
-        from leafwise.persistence import save
-
         save(index, tmp_path / "index.lw")
         again = lw.load(tmp_path / "index.lw")
         a, b = index.query(documents[:9], 4), again.query(documents[:9], 4)
@@ -308,6 +356,21 @@ def test_which_rows_can_be_neighbours():
     for odd in ([], [True, False], [0.5]):
         with pytest.raises(ValueError, match="expected some numbers of rows, or 150 times whether"):
             lw.NeighborIndex().fit(X, among=odd)
+
+
+def test_numbers_below_0_are_of_vectors():
+    X = drawn().toarray() - 1.0
+    message = (
+        r"^Negative values in data passed to {} \(input X\)\. Word counts have none; "
+        r'similarity="embedding" takes vectors, which may\.$'
+    )
+    with pytest.raises(ValueError, match=message.format("NeighborIndex")):
+        lw.neighbor_graph(X, 2)
+    for model in (lw.NeighborsClassifier(), lw.HarmonicClassifier(similarity="kl")):
+        with pytest.raises(ValueError, match=message.format(type(model).__name__)):
+            model.fit(X, np.arange(150) % 2)
+    with pytest.raises(ValueError, match=r"NeighborIndex \(input X\)\.$"):  # nor are similarities
+        lw.neighbor_graph(np.array([[0, -1.0], [-1, 0]]), 1, "precomputed")
 
 
 def test_graphs_that_are_none():

@@ -584,8 +584,10 @@ def test_in_a_flat_tree_masses_are_those_of_the_classes():
 def test_a_label_that_is_no_class_says_which_branch():
     S = random_graph()[:35, :35]
     y = ["a/x", "a/y", "b/z", "a", "a", *[None] * 30]
-    with pytest.raises(LabelError, match="Label 'a' is not among the 3 classes"):
-        precomputed(taxonomy=TREE, nodes="leaves").fit(S, y)
+    message = "Label 'a' is not among the 3 classes. With tree=True, one on an inner node says that"
+    for labels in (y, [["a/x", "a"], ["b/z"], *[None] * 33]):
+        with pytest.raises(LabelError, match=message):
+            precomputed(taxonomy=TREE, nodes="leaves").fit(S, labels)
     model = precomputed(taxonomy=TREE, nodes="leaves", tree=True, tol=1e-12).fit(S, y)
     weight = (np.arange(35) < 3) * 1.0
     first = dense_harmonic(S, np.eye(35, 3), weight)

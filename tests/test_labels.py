@@ -3,7 +3,7 @@ import pytest
 from sklearn.exceptions import DataConversionWarning
 
 from leafwise.exceptions import LabelError
-from leafwise.labels import Classes, read_labels
+from leafwise.labels import Classes, of_no_class, read_labels
 from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.taxonomy import Taxonomy
 
@@ -52,6 +52,24 @@ def test_several_labels_share_a_document():
     classes = Classes.of_taxonomy(TREE)
     weights = membership([["a/x", "b"], [], ("z",)], classes)[1]
     assert weights[:, [2, 4, 5]].tolist() == [[0.5, 0.5, 0], [0, 0, 0], [0, 0, 1]]
+
+
+def test_several_labels_may_come_in_any_collection():
+    for kind in (list, tuple, set, frozenset):
+        y = [kind(["p", "q"]), None, kind(), kind(["q"])]
+        classes, weights = membership(y)
+        assert classes.names.tolist() == ["p", "q"]
+        assert weights.tolist() == [[0.5, 0.5], [0, 0], [0, 0], [0, 1]]
+        assert of_no_class(y, 4).tolist() == [False, False, True, False]
+
+
+def test_nan_among_numbers_says_how_to_leave_a_label_out():
+    nan, message = float("nan"), "A label is NaN among numbers: expected None, or -1 among integers"
+    for y in ([0, 1, nan], np.array([0, 1, nan]), [[0], [1], [nan]]):
+        with pytest.raises(LabelError, match=message):
+            read_labels(y)
+    for y in ([0, 1, None], [0, 1, -1], [[0], [1], nan]):
+        assert membership(y)[1].tolist() == [[1, 0], [0, 1], [0, 0]]
 
 
 def test_missing_labels_in_many_forms():

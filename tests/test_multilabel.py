@@ -309,7 +309,7 @@ def test_labels_in_any_container(corpus):
     X, y = corpus
     single = [row[0] for row in y]
     Y = indicator(y, ["art", "food", "law", "music", "sea"])
-    as_lists = [set(row) for row in y], tuple(map(tuple, y)), pd.Series(y)
+    as_lists = [set(row) for row in y], [*map(frozenset, y)], tuple(map(tuple, y)), pd.Series(y)
     as_matrix = Y.astype(bool), sparse.csr_matrix(Y), sparse.csc_array(Y), pd.DataFrame(Y)
     alone = np.array(single), pd.Series(single), np.array(single, dtype=object)
     for first, others in ((y, as_lists), (Y, as_matrix), (single, alone)):

@@ -294,7 +294,7 @@ def test_integers_and_nodes_of_a_tree_are_labels_too(corpus, fitted):
 
 def test_a_document_with_several_labels_is_in_each_class(corpus):
     X, _, y, labelled = corpus
-    lists = [[] if label is None else [label] for label in y]
+    lists = [None if label is None else [label] for label in y]
     both = labelled[0]
     lists[both] = ["a", "c"]
     model = TransductiveSVM().fit(X, lists)
@@ -308,6 +308,34 @@ def test_a_document_with_several_labels_is_in_each_class(corpus):
             other.class_scores(X)[:, one], model.class_scores(X)[:, column]
         )
     assert model.transduction_[both] in ("a", "c")
+
+
+def test_a_document_of_no_class_is_an_example_against_each(corpus):
+    X, _, y, labelled = corpus
+    none = labelled[-N_LABELLED:]  # those of c
+    lists = [None if label is None else [label] for label in y]
+    for i in none:
+        lists[i] = []
+    model = TransductiveSVM().fit(X, lists)
+    assert model.classes_.tolist() == ["a", "b"]
+    assert model.n_positive_.tolist() == [97, 97]  # a third each of 291
+    with_c = TransductiveSVM().fit(X, y)
+    np.testing.assert_array_equal(model.class_scores(X), with_c.class_scores(X)[:, :2])
+    assert (model.class_scores(X)[none] < 0).all()
+    # One class has what it is not.
+    only = [own if own in (["a"], []) else None for own in lists]
+    margins = TransductiveSVM().fit(X, only).class_scores(X)[:, 0]
+    assert (margins[none] < 0).all()
+    assert (margins[labelled[:N_LABELLED]] > 0).all()
+
+
+def test_order_changes_no_bit_where_copies_are_of_no_class_and_unknown(corpus):
+    X, _, y, labelled = corpus
+    lists = [None if label is None else [label] for label in y]
+    X = sparse.vstack([X, X[labelled[0]], X[labelled[0]]], format="csr")
+    one, other = (TransductiveSVM().fit(X, [*lists, *two]) for two in ([[], None], [None, []]))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    np.testing.assert_array_equal(one.intercept_, other.intercept_)
 
 
 def test_several_labels_without_a_pool_are_linear_svcs(corpus):
@@ -377,6 +405,8 @@ def test_what_cannot_be_learned_from(corpus):
     tree = Taxonomy.from_paths(["a", "b", "c"])
     with pytest.raises(ValueError, match="No document has a label, so there is nothing to learn"):
         TransductiveSVM(tree).fit(X, [None] * X.shape[0])
+    with pytest.raises(ValueError, match="No document has a label, so there is nothing to learn"):
+        TransductiveSVM(tree).fit(X, [[]] * X.shape[0])
     with pytest.raises(ValueError, match="Found input variables with inconsistent numbers"):
         TransductiveSVM().fit(X, y[:5])
     with pytest.raises(ValueError, match="Negative values in data passed to TransductiveSVM"):

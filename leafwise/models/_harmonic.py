@@ -123,12 +123,12 @@ def conjugate_gradients(
 def _multiply(T: sparse.csr_matrix, p: np.ndarray, q: np.ndarray) -> None:
     """Set q to (I - T) p. SciPy's product holds the lock, and has one thread."""
     blocks = [(first, min(first + _ROWS, len(p))) for first in range(0, len(p), _ROWS)]
-    in_threads(lambda rows: _left(*rows, T.indptr, T.indices, T.data, p, q), blocks)
+    in_threads(lambda rows: _left(rows, T.indptr, T.indices, T.data, p, q), blocks)
 
 
 @numba.njit(nogil=True, cache=True)
-def _left(first, last, indptr, indices, data, p, q):  # pragma: no cover - compiled
-    for i in range(first, last):
+def _left(rows, indptr, indices, data, p, q):  # pragma: no cover - compiled
+    for i in range(*rows):
         left = q[i]
         left[:] = p[i]
         for e in range(indptr[i], indptr[i + 1]):

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from leafwise.models._base import NodeClassifier
-from leafwise.models.graph import NeighborIndex, check_k, check_similarity
+from leafwise.models.graph import OF_VECTORS, NeighborIndex, check_k, check_similarity
 
 
 class SimilarityClassifier(NodeClassifier):
@@ -35,7 +35,12 @@ class SimilarityClassifier(NodeClassifier):
 
     def _counts(self, X: Any, reset: bool = False) -> Any:
         if self.similarity not in ("embedding", "precomputed"):
-            return super()._counts(X, reset)
+            try:
+                return super()._counts(X, reset)
+            except ValueError as error:
+                if not str(error).startswith("Negative values"):
+                    raise
+                raise ValueError(f"{error} {OF_VECTORS}.") from None
         if not reset:
             check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)

@@ -276,7 +276,8 @@ def nearly_top_k(
     if not n_queries or not k:
         return indices, values
     lists = sparse.csr_matrix(B.T)
-    p_indptr = np.append(0, np.cumsum(np.minimum(np.diff(lists.indptr), most)))
+    n_kept = np.minimum(np.diff(lists.indptr), min(most, n_documents))
+    p_indptr = np.append(0, np.cumsum(n_kept))
     p_documents, p_values = np.empty(p_indptr[-1], np.int32), np.empty(p_indptr[-1])
 
     def shorten(first: int) -> None:

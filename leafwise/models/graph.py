@@ -17,6 +17,7 @@ from leafwise.models._tfidf import LogTfIdf
 from leafwise.models._top_k import nearly_top_k, top_k
 
 SIMILARITIES = ("cosine", "kl", "lm", "embedding", "precomputed")
+OF_VECTORS = 'Word counts have none; similarity="embedding" takes vectors, which may'
 _ELEMENTS = 1 << 22  # of a dense product, at a time
 _TINY = 1e-300  # for a similarity too small for a float
 
@@ -41,7 +42,7 @@ class NeighborIndex(BaseEstimator):
     approximate : bool or int
         Look for neighbours only among the documents that have one of the words in which they are
         richest: so many for each word, 200 for True. The work for a document then does not grow
-        with their number. It is for word counts.
+        with their number, but more neighbours are missed. It is for word counts.
     verbose : bool
         Whether to show progress on the standard error stream.
 
@@ -113,7 +114,8 @@ class NeighborIndex(BaseEstimator):
             else:
                 A = self._queries(X)
                 if self.approximate:
-                    most = 200 if self.approximate is True else int(self.approximate)
+                    switch = isinstance(self.approximate, bool | np.bool_)
+                    most = 200 if switch else int(self.approximate)
                     found = nearly_top_k(A, self._B, self._offset, k, own=own, most=most, done=done)
                 else:
                     found = top_k(A, self._B, self._offset, k, own=own, done=done)
@@ -180,7 +182,8 @@ class NeighborIndex(BaseEstimator):
         if self.similarity == "embedding":
             return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         X = validate_data(self, X, accept_sparse="csr", reset=reset)
-        check_non_negative(X, f"{type(self).__name__} (input X)")
+        hint = "" if self.similarity == "precomputed" else f". {OF_VECTORS}"
+        check_non_negative(X, f"{type(self).__name__} (input X){hint}")
         X = sparse.csr_matrix(X)
         if not X.has_canonical_format or (X.data == 0).any():
             X = X.copy()
@@ -277,7 +280,8 @@ def check_similarity(similarity: Any, mu: Any, approximate: Any) -> None:
         isinstance(approximate, Integral) and int(approximate) > 0
     ):
         raise ValueError(
-            f"approximate={approximate!r}: expected False, True or a number of documents per word."
+            f"approximate={approximate!r}: expected False, True or a number of documents for each "
+            "word of at least 1."
         )
     if approximate and similarity in ("embedding", "precomputed"):
         raise ValueError(f'approximate: similarity="{similarity}" has no words, expected False.')

@@ -82,7 +82,7 @@ class HarmonicClassifier(SimilarityClassifier):
     max_iter : int
         The most steps of conjugate gradients.
     approximate : bool or int
-        Whether neighbours may be missed in return for speed; see `NeighborIndex`.
+        For speed, look at so many documents for each word (True: 200); see `NeighborIndex`.
     verbose : bool
         Whether to show progress while neighbours are looked for.
 
@@ -209,12 +209,17 @@ class HarmonicClassifier(SimilarityClassifier):
         tree = classes.taxonomy
         if self.tree and classes.plain:
             raise ValueError("tree=True, but there is no tree: give one as taxonomy.")
-        every = Classes.of_taxonomy(tree) if self.tree else classes
+        every = classes if classes.plain else Classes.of_taxonomy(tree)
         there = every.membership(labels).tocoo()
         node = every.nodes[there.col]
         column = np.full(len(tree), -1)
         column[classes.nodes] = np.arange(len(classes.nodes))
         is_class = column[node] >= 0
+        if not (self.tree or is_class.all()):
+            raise LabelError(
+                f"Label {tree.paths[node[~is_class][0]]!r} is not among the {len(classes.nodes)} "
+                "classes. With tree=True, one on an inner node says that a document is below it."
+            )
         given = np.zeros((n_documents, len(classes.nodes)))
         # Whole labels, not fractions of them: each class against all the others (E 5.2).
         given[there.row[is_class], column[node[is_class]]] = 1.0

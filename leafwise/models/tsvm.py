@@ -21,6 +21,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
 
+from leafwise.labels import of_no_class
 from leafwise.models._base import NodeClassifier
 from leafwise.models._em import in_threads
 from leafwise.models._tfidf import LogTfIdf
@@ -105,7 +106,8 @@ class TransductiveSVM(NodeClassifier):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from word counts and labels, None (-1 among integers) where they are unknown.
 
-        A document with several labels, a list of lists, is in each of these classes.
+        A document with several labels, a list of lists, is in each of these classes. An empty
+        list is a document known to be in none.
         """
         self._validate()
         X = self._counts(X, reset=True)
@@ -113,17 +115,17 @@ class TransductiveSVM(NodeClassifier):
         check_consistent_length(X, range(labels.n_documents))
         self._set_classes(classes)
         membership = classes.membership(labels)
-        labelled = np.diff(membership.indptr) > 0
-        n_labelled = int(labelled.sum())
-        if not n_labelled:
+        if not membership.nnz:
             raise ValueError("No document has a label, so there is nothing to learn.")
+        labelled = (np.diff(membership.indptr) > 0) | of_no_class(y, X.shape[0])
+        n_labelled = int(labelled.sum())
         in_class = np.bincount(membership.indices, minlength=len(self.nodes_))
         share = self._share(in_class, n_labelled)
         self.n_positive_ = np.rint(share * (X.shape[0] - n_labelled)).astype(np.int64)
 
         self.idf_ = LogTfIdf().fit(X).idf_
         vectors = self._vectors(X)
-        order = _order_by_content(vectors, membership)
+        order = _order_by_content(vectors, membership, labelled)
         documents = Documents.of(vectors[order])
         column_of = membership[order].tocsc()
         live = np.flatnonzero(in_class)
@@ -369,14 +371,16 @@ def _objective(w: np.ndarray, score: np.ndarray, y: np.ndarray, cost: np.ndarray
     return float(0.5 * w @ w + cost @ np.maximum(0.0, 1.0 - y * score))
 
 
-def _order_by_content(vectors: sparse.csr_matrix, membership: sparse.csr_matrix) -> np.ndarray:
+def _order_by_content(
+    vectors: sparse.csr_matrix, membership: sparse.csr_matrix, labelled: np.ndarray
+) -> np.ndarray:
     """Return an order of the documents that depends on what they are, not on how they came.
 
     Training stops within a tolerance, and where it stops depends on the order it went in.
     """
     rng = np.random.default_rng(0)
     of_words, of_labels = (matrix @ rng.random(matrix.shape[1]) for matrix in (vectors, membership))
-    return np.lexsort((of_labels, of_words))
+    return np.lexsort((labelled, of_labels, of_words))
 
 
 @numba.njit(nogil=True, cache=True)
