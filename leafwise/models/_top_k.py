@@ -23,7 +23,7 @@ _TRIED = 48  # rows on which the number of common words is tried
 _SHARES = (1.0, 0.2, 0.1, 0.05, 0.025)  # words in more than this share of documents are common
 _CHUNK = 64  # documents that are looked at together
 _SLACK = 1e-9  # of a bound, for rounding
-_COMPARED = 4  # documents compared in full, for each neighbour to be found nearly
+_COMPARED = 16  # documents compared in full, for each neighbour to be found nearly
 
 
 class Documents(NamedTuple):
