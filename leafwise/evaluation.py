@@ -373,7 +373,7 @@ def learning_curve(
                     error.add_note(f"This was {names[i]!r}, draw {draw} of size {size}.")
                     raise
                 fit_seconds[at] = perf_counter() - started
-                _check_classes(model, names[i], y_test)
+                check_classes(model, names[i], y_test)
                 started = perf_counter()
                 y_pred = model.predict(X_test)
                 predict_seconds[at] = perf_counter() - started
@@ -454,7 +454,7 @@ def _evaluate(
     return values
 
 
-def _check_classes(model: Any, name: str, y: np.ndarray) -> None:
+def check_classes(model: Any, name: str, y: np.ndarray) -> None:
     """Refuse labels in a form that the model never predicts: all scores would be 0."""
     classes = getattr(model, "classes_", None)
     if classes is None:

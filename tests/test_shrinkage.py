@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import leafwise as lw
-from leafwise.models._heldout import _uniform_of_rows
+from leafwise.models._heldout import uniform_of_rows
 from leafwise.synthetic import make_corpus
 
 TREE = lw.Taxonomy.from_dict({"a": {"x": None, "y": {"deep": None}}, "b": {"z": None}, "c": None})
@@ -140,18 +140,18 @@ def test_fitting_sees_counts_alone(kind):
 
 def test_fractions_hold_out_by_the_words_of_a_document():
     X, y = small_corpus(n=2000)
-    held = _uniform_of_rows(sparse.csr_matrix(X), 0)
+    held = uniform_of_rows(sparse.csr_matrix(X), 0)
     assert 0.45 < (held < 0.5).mean() < 0.55
-    copies = _uniform_of_rows(sparse.csr_matrix(np.vstack([X[5], X[3], X[5]])), 0)
+    copies = uniform_of_rows(sparse.csr_matrix(np.vstack([X[5], X[3], X[5]])), 0)
     np.testing.assert_array_equal(copies, held[[5, 3, 5]])
-    assert (_uniform_of_rows(sparse.csr_matrix(X), 1) != held).any()
+    assert (uniform_of_rows(sparse.csr_matrix(X), 1) != held).any()
     model = lw.HierarchicalShrinkage(TREE, holdout=0.25).fit(X, y)
     assert 0.2 < model.evidence_counts_.sum() / X.sum() < 0.3
 
 
 def test_a_fraction_fits_weights_to_the_documents_held_out():
     X, y = small_corpus(n=400)
-    held = _uniform_of_rows(sparse.csr_matrix(X), 0) < 0.3
+    held = uniform_of_rows(sparse.csr_matrix(X), 0) < 0.3
     model = lw.HierarchicalShrinkage(TREE, levels="pooled", holdout=0.3, max_iter=3).fit(X, y)
     for column, node in enumerate(model.nodes_.tolist()):
         rows = [i for i in np.flatnonzero(held) if TREE.index(y[i]) == node]

@@ -72,7 +72,7 @@ def evidence_statistics(
         documents = _documents(membership)
         n_with_word = documents.T @ _mapped(X, X.data > 0)
         return _widened(sparse.csr_matrix(n_with_word), np.asarray(documents.sum(axis=0)).ravel())
-    held = (_uniform_of_rows(X, seed) < float(holdout)).astype(float)
+    held = (uniform_of_rows(X, seed) < float(holdout)).astype(float)
     counts = sparse.csr_matrix((sparse.diags_array(held) @ membership).T @ X)
     return _widened(counts, np.zeros(shape[0]))
 
@@ -125,7 +125,7 @@ def _aligned(values: sparse.csr_matrix, pattern: sparse.csr_matrix) -> np.ndarra
     return out
 
 
-def _uniform_of_rows(X: sparse.csr_matrix, seed: int) -> np.ndarray:
+def uniform_of_rows(X: sparse.csr_matrix, seed: int) -> np.ndarray:
     """A number in [0, 1) for each row that depends on its words and counts alone."""
     with np.errstate(over="ignore"):
         key = X.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
