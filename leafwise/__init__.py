@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 from leafwise._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from leafwise.model_selection import select_model as select_model
     from leafwise.models.agglomeration import agglomerate as agglomerate
     from leafwise.models.dirichlet import HierarchicalDirichlet as HierarchicalDirichlet
     from leafwise.models.graph import NeighborIndex as NeighborIndex
     from leafwise.models.graph import average_graphs as average_graphs
     from leafwise.models.graph import neighbor_graph as neighbor_graph
     from leafwise.models.graph import symmetrize as symmetrize
+    from leafwise.models.growth import HPLSA as HPLSA
     from leafwise.models.harmonic import HarmonicClassifier as HarmonicClassifier
     from leafwise.models.mixture import HierarchicalMixture as HierarchicalMixture
     from leafwise.models.naive_bayes import NaiveBayes as NaiveBayes
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 _HOME = {
     "GeneralShrinkage": "leafwise.models.shrinkage",
     "HPLC": "leafwise.models.plsa",
+    "HPLSA": "leafwise.models.growth",
     "HarmonicClassifier": "leafwise.models.harmonic",
     "HierarchicalDirichlet": "leafwise.models.dirichlet",
     "HierarchicalMixture": "leafwise.models.mixture",
@@ -54,6 +57,7 @@ _HOME = {
     "average_graphs": "leafwise.models.graph",
     "load": "leafwise.persistence",
     "neighbor_graph": "leafwise.models.graph",
+    "select_model": "leafwise.model_selection",
     "symmetrize": "leafwise.models.graph",
 }
 

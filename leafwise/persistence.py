@@ -30,6 +30,7 @@ VERSION = 1
 _CLASSES = (
     "GeneralShrinkage",
     "HPLC",
+    "HPLSA",
     "HarmonicClassifier",
     "HierarchicalDirichlet",
     "HierarchicalMixture",

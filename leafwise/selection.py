@@ -105,6 +105,14 @@ def best_words(gain: np.ndarray, n_words: int) -> np.ndarray:
     return np.sort(np.argsort(-np.round(gain, 12), kind="stable")[:n_words])
 
 
+def telling_words(p: np.ndarray, among: np.ndarray, n_words: int) -> np.ndarray:
+    """Return the columns of the words largest in p log(p / among), best first; those above 0."""
+    seen = np.flatnonzero(p)
+    surplus = p[seen] * np.log(p[seen] / among[seen])
+    best = np.argsort(-np.round(surplus, 12), kind="stable")[:n_words]
+    return seen[best[surplus[best] > 0]]
+
+
 def check_n_words(n_words: Any) -> None:
     if not isinstance(n_words, Integral) or n_words < 1:
         raise ValueError(f"n_words={n_words!r}: expected a whole number of words, at least 1.")

@@ -45,6 +45,29 @@ def not_for_counts(estimator):
     return {"check_decision_proba_consistency": "gives negative numbers for counts"}
 
 
+GROWN = [lw.HPLSA(2), lw.HPLSA(3, topics="leaf", unit="document", shape="splits")]
+
+
+@pytest.mark.filterwarnings("ignore:The tree has:sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    GROWN,
+    expected_failed_checks=lambda _: {
+        "check_clustering": "gives negative numbers for counts, and has labels as integers",
+        **dict.fromkeys(
+            [
+                "check_estimators_pickle",
+                "check_methods_sample_order_invariance",
+                "check_methods_subset_invariance",
+                "check_fit_idempotent",
+            ],
+            "takes the difference of labels, which are paths",
+        ),
+    },
+)
+def test_scikit_learn_checks_of_growth(estimator, check):
+    check(estimator)
+
+
 @parametrize_with_checks(COUNT_MODELS, expected_failed_checks=not_for_counts)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

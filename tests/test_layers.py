@@ -30,10 +30,10 @@ LAYERS = [
     {"selection"},
     {"models"},
     {"metrics", "reject", "indicators", "datasets", "synthetic", "stdlib_tree"},
-    {"multilabel", "evaluation", "plots"},
+    {"multilabel", "evaluation", "plots", "fisher", "model_evidence", "model_selection"},
     {"persistence"},
     {"papers"},
-    {"demo"},
+    {"demo", "filling", "growing"},
     {"cli", "__main__"},
 ]
 # `model.save(...)` is a convenience that reaches up, when it is called.

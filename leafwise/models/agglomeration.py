@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_non_negative
 
 from leafwise.exceptions import LabelError
 from leafwise.labels import Classes, read_labels
-from leafwise.selection import best_words, check_n_words, gain_of_membership
+from leafwise.selection import best_words, check_n_words, gain_of_membership, telling_words
 from leafwise.taxonomy import Taxonomy, split_path
 
 LINKAGES = ("ward", "average", "complete", "single", "weighted")
@@ -107,8 +107,11 @@ def agglomerate(
     names = [str(label) for label in classes.names[used].tolist()]
 
     X = sparse.csr_matrix(X)
-    words = best_words(gain_of_membership(X, membership), n_words)
-    group = _cluster(sparse.csr_matrix(membership.T @ X[:, words]), n_groups, linkage)
+    group = np.arange(len(used))
+    if n_groups < len(used):
+        cut = hierarchy.cut_tree(merges(X, membership, n_words, linkage), n_groups).ravel()
+        _, first, group = np.unique(cut, return_index=True, return_inverse=True)
+        group = np.argsort(np.argsort(first))[group]  # numbered by their first class
     keywords: list[tuple[str, ...]] = [()] * n_groups
     if vocabulary is not None:
         occurs = sparse.diags_array(1 / n_documents) @ (membership.T @ (X > 0))
@@ -121,11 +124,13 @@ def agglomerate(
     return _tree(names, group, group_names, keywords)
 
 
-def _cluster(counts: sparse.csr_matrix, n_groups: int, linkage: str) -> np.ndarray:
-    """Return the group of each class; groups are numbered by their first class."""
+def merges(
+    X: sparse.csr_matrix, membership: Any, n_words: int = 2000, linkage: str = "ward"
+) -> np.ndarray:
+    """Return which classes are put together, in turn, as SciPy's `linkage` has it."""
+    words = best_words(gain_of_membership(X, membership), n_words)
+    counts = sparse.csr_matrix(membership.T @ X[:, words])
     n_classes = counts.shape[0]
-    if n_groups == n_classes:
-        return np.arange(n_classes)
     counts.eliminate_zeros()
     n_classes_with = np.bincount(counts.indices, minlength=counts.shape[1])
     # Above 0 also for a word that all classes have: in a small vocabulary every word is so.
@@ -134,10 +139,7 @@ def _cluster(counts: sparse.csr_matrix, n_groups: int, linkage: str) -> np.ndarr
     distance = np.clip(1 - (weights @ weights.T).toarray(), 0, 1)
     # Ward's method is meant for Euclidean distances. One minus the cosine is half their square:
     # it sets far classes further apart, and came nearer to known trees (T table 2 among them).
-    merges = hierarchy.linkage(distance[np.triu_indices(n_classes, 1)], linkage)
-    cut = hierarchy.cut_tree(merges, n_groups).ravel()
-    _, first, group = np.unique(cut, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[group]
+    return hierarchy.linkage(distance[np.triu_indices(n_classes, 1)], linkage)
 
 
 def _telling_words(
@@ -152,10 +154,8 @@ def _telling_words(
     told = []
     for g in range(group.max() + 1):
         p = np.asarray(p_w_given_c[group == g].mean(axis=0)).ravel()
-        seen = np.flatnonzero(p)
-        surplus = p[seen] * np.log(p[seen] / p_w[seen])
-        best = np.argsort(-np.round(surplus, 12), kind="stable")[:N_KEYWORDS]
-        told.append(tuple(str(vocabulary[w]) for w in seen[best[surplus[best] > 0]]))
+        best = telling_words(p, p_w, N_KEYWORDS)
+        told.append(tuple(str(vocabulary[w]) for w in best))
     return told
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
+from leafwise.models._progress import progress
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models._top_k import nearly_top_k, top_k
 
@@ -108,7 +108,7 @@ class NeighborIndex(BaseEstimator):
         check_k(k)
         if self.similarity == "precomputed":
             return _best_entries(X, self.among_, k, own)
-        with _progress("neighbours", X.shape[0], self.verbose) as done:
+        with progress("neighbours", X.shape[0], self.verbose) as done:
             if self.similarity == "embedding":
                 indices, values = _best_products(_of_unit_length(X), self._B, k, own, done)
             else:
@@ -355,17 +355,3 @@ def _best_products(
         if done:
             done(len(cosine))
     return indices, values
-
-
-@contextmanager
-def _progress(what: str, total: int, shown: bool) -> Iterator[Callable[[int], None] | None]:
-    """Show a bar on the standard error stream; gives what tells it of rows that are done."""
-    if not shown:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as bars:
-        bar = bars.add_task(what, total=total)
-        yield lambda n: bars.advance(bar, n)

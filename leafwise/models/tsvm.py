@@ -23,6 +23,7 @@ from sklearn.utils import check_consistent_length
 
 from leafwise.labels import of_no_class
 from leafwise.models._base import NodeClassifier
+from leafwise.models._counts import order_by_content
 from leafwise.models._em import in_threads
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.taxonomy import Taxonomy
@@ -125,7 +126,7 @@ class TransductiveSVM(NodeClassifier):
 
         self.idf_ = LogTfIdf().fit(X).idf_
         vectors = self._vectors(X)
-        order = _order_by_content(vectors, membership, labelled)
+        order = order_by_content(vectors, membership, labelled[:, None])
         documents = Documents.of(vectors[order])
         column_of = membership[order].tocsc()
         live = np.flatnonzero(in_class)
@@ -369,18 +370,6 @@ def _to_switch(y: np.ndarray, score: np.ndarray, pool: np.ndarray) -> np.ndarray
 
 def _objective(w: np.ndarray, score: np.ndarray, y: np.ndarray, cost: np.ndarray) -> float:
     return float(0.5 * w @ w + cost @ np.maximum(0.0, 1.0 - y * score))
-
-
-def _order_by_content(
-    vectors: sparse.csr_matrix, membership: sparse.csr_matrix, labelled: np.ndarray
-) -> np.ndarray:
-    """Return an order of the documents that depends on what they are, not on how they came.
-
-    Training stops within a tolerance, and where it stops depends on the order it went in.
-    """
-    rng = np.random.default_rng(0)
-    of_words, of_labels = (matrix @ rng.random(matrix.shape[1]) for matrix in (vectors, membership))
-    return np.lexsort((labelled, of_labels, of_words))
 
 
 @numba.njit(nogil=True, cache=True)

@@ -1,0 +1,376 @@
+"""Co-occurrences of words and documents under a tree: the EM of G section 4, and how classes split.
+
+A class α is a leaf, a topic ν any node on its path. Word j occurs in document i with
+
+    P(i, j) = Σ_α P(α) P(i | α) Σ_ν P(ν | α) P(j | ν)      (G eq. 1).
+
+What depends on topics is summed over them before documents are gone through, so an EM step costs
+occurrences × classes, however deep the tree is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from scipy import sparse
+
+from leafwise.models._em import Rows, Sharing, e_step, run_em
+from leafwise.models._path_mixture import to_shares
+
+_TINY = 1e-300
+HELD_OUT = 0.1  # of the occurrences, to decide on the number of leaves
+_NEGLIGIBLE = 1e-6  # share of an occurrence that is left out when a class is looked at alone
+_POWER_STEPS = 50  # to find the direction in which a class comes apart
+_START = 0.3  # how far copies are moved along it, in standard deviations of log P(j | ν)
+_FARTHEST = 3.0  # standard deviations; a rare word may be many more from the mean
+
+
+class Tree(NamedTuple):
+    """Nodes in the order in which they came; the first is the root."""
+
+    parent: tuple[int, ...]
+    leaves: tuple[int, ...]
+
+    def path(self, leaf: int) -> list[int]:
+        """Return the leaf and the nodes above it, the root last."""
+        line = [leaf]
+        while self.parent[line[-1]] >= 0:
+            line.append(self.parent[line[-1]])
+        return line
+
+
+class Parameters(NamedTuple):
+    """What G eq. 1 is made of.
+
+    Attributes
+    ----------
+    joint : documents × leaves, P(α) P(i | α)
+    levels : for each leaf, P(ν | α) along its path, its own first
+    topics : nodes × words, P(j | ν)
+    """
+
+    joint: np.ndarray
+    levels: tuple[np.ndarray, ...]
+    topics: np.ndarray
+
+
+class Statistics(NamedTuple):
+    """Expected counts by document and leaf, and by word and leaf; and how they were shared."""
+
+    by_document: np.ndarray
+    by_word: np.ndarray
+    sharing: Sharing
+
+
+class Split(NamedTuple):
+    """Two copies of a class that came apart, or did not.
+
+    Attributes
+    ----------
+    share : of each document's part in the class, what the first copy has
+    topics : 2 × words
+    apart : from 0, copies alike, to 1: no document is in both
+    n_documents : how many documents the smaller has, soft
+    """
+
+    share: np.ndarray
+    topics: np.ndarray
+    apart: float
+    n_documents: float
+
+    @property
+    def worth(self) -> float:
+        """How much is gained by keeping it: larger copies, further apart, come first."""
+        return self.apart * self.n_documents
+
+
+class Cooccurrences:
+    """Documents, and the EM steps of a tree of classes over them.
+
+    Parameters
+    ----------
+    X : CSR matrix of counts, documents × words
+    paths : whether a class draws words from all topics on its path, or from its own alone (PLSA)
+    whole : whether all words of a document are of one class (HACM)
+    both : whether topics are tempered as classes are (G eq. 5-6), or classes alone
+    """
+
+    def __init__(self, X: sparse.csr_matrix, paths: bool, whole: bool, both: bool):
+        self.X = X
+        self.paths, self.whole, self.both = paths, whole, both
+        self.rows = Rows(X.indptr.astype(np.int64), X.indices, X.data.astype(np.float64))
+        self.lengths = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+        self.total = self.lengths.sum()
+
+    def one_class(self) -> tuple[Tree, Parameters]:
+        """Return where growth begins: one class, which is the root."""
+        p_word = np.asarray(self.X.sum(axis=0), dtype=np.float64).reshape(1, -1) / self.total
+        joint = self.lengths[:, None] / self.total
+        return Tree((-1,), (0,)), Parameters(joint, (np.ones(1),), p_word)
+
+    def settle(
+        self,
+        tree: Tree,
+        parameters: Parameters,
+        beta: float,
+        *,
+        max_iter: int,
+        tol: float,
+        variant: str = "em",
+        seed: int = 0,
+    ) -> tuple[Parameters, list[float]]:
+        """Run EM; return the parameters and the bound before each step."""
+        paths = self.lines(tree)
+        fitted = run_em(
+            lambda p, sharing: self.expect(p, paths, sharing),
+            lambda statistics, p: self.maximise(statistics, p, paths),
+            parameters,
+            max_iter=max_iter,
+            tol=tol,
+            beta=beta,
+            variant=variant,
+            seed=seed,
+        )
+        return fitted.parameters, fitted.bounds
+
+    def lines(self, tree: Tree) -> list[list[int]]:
+        """Return the topics that each leaf draws from, its own first."""
+        return [tree.path(leaf) if self.paths else [leaf] for leaf in tree.leaves]
+
+    def expect(
+        self, p: Parameters, paths: list[list[int]], sharing: Sharing
+    ) -> tuple[Statistics, float]:
+        """Share every occurrence among the classes (G eq. 5), after summing over topics."""
+        beta = sharing.beta
+        drawn = np.stack([self._drawn(p, paths, k, sharing) for k in range(len(paths))], axis=1)
+        if not self.both:
+            drawn **= beta
+        if self.whole:
+            by_document, bound = self._share_documents(p, drawn, sharing)
+            by_word = np.asarray((self.X.T @ by_document), dtype=np.float64)
+            by_document = by_document * self.lengths[:, None]
+        else:
+            one = Sharing(1.0, sharing.variant, sharing.seed)  # both factors have the power already
+            expected, bound = e_step(self.rows, drawn, p.joint**beta, one, items="shared")
+            assert expected.by_item is not None
+            by_document, by_word = expected.by_row, expected.by_item
+        return Statistics(by_document, by_word, sharing), bound / beta
+
+    def maximise(self, s: Statistics, p: Parameters, paths: list[list[int]]) -> Parameters:
+        """Take shares of the expected counts (G eq. 7-8)."""
+        topics = np.zeros_like(p.topics)
+        levels = []
+        for k, path in enumerate(paths):
+            parts = s.by_word[:, k] * self._among_levels(p, path, k, s)
+            levels.append(to_shares(parts.sum(axis=1)[None])[0])
+            topics[path] += parts
+        used = topics.any(axis=1)
+        topics[used] /= topics[used].sum(axis=1, keepdims=True)
+        topics[~used] = p.topics[~used]
+        return Parameters(s.by_document / self.total, tuple(levels), topics)
+
+    def _raised(self, p: Parameters, path: list[int], k: int, sharing: Sharing) -> np.ndarray:
+        """Return P(ν | α) P(j | ν), levels × words, to the power β where topics have it too."""
+        parts = p.levels[k][:, None] * p.topics[path]
+        return parts**sharing.beta if self.both else parts
+
+    def _drawn(self, p: Parameters, paths: list[list[int]], k: int, sharing: Sharing) -> np.ndarray:
+        parts = self._raised(p, paths[k], k, sharing)
+        return parts.max(axis=0) if sharing.variant == "cem" else parts.sum(axis=0)
+
+    def _among_levels(self, p: Parameters, path: list[int], k: int, s: Statistics) -> np.ndarray:
+        """Return what share of a word's occurrences in a class each topic has (G eq. 6)."""
+        parts = self._raised(p, path, k, s.sharing)
+        if s.sharing.variant == "cem":
+            return (np.arange(len(path))[:, None] == parts.argmax(axis=0)).astype(np.float64)
+        total = parts.sum(axis=0)
+        shares = np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
+        if s.sharing.variant == "sem":
+            shares[0, total == 0] = 1.0
+            n = np.ceil(s.by_word[:, k]).astype(np.int64)
+            rng = np.random.default_rng([s.sharing.seed, k])
+            shares = rng.multinomial(n, shares.T / shares.sum(axis=0)[:, None]).T / np.maximum(n, 1)
+        return shares
+
+    def _share_documents(
+        self, p: Parameters, drawn: np.ndarray, sharing: Sharing
+    ) -> tuple[np.ndarray, float]:
+        """Share whole documents: P(α | i) by all of their words, to the power β."""
+        scores = self.X @ np.log(np.maximum(drawn, _TINY))
+        scores += sharing.beta * np.log(np.maximum(p.joint.sum(axis=0), _TINY))
+        best = scores.max(axis=1, keepdims=True)
+        shares = np.exp(scores - best)
+        total = shares.sum(axis=1, keepdims=True)
+        shares /= total
+        bound = float((best + np.log(total)).sum())
+        if sharing.variant == "cem":
+            shares = (shares == shares.max(axis=1, keepdims=True)).astype(np.float64)
+            shares /= shares.sum(axis=1, keepdims=True)
+            bound = float(best.sum())
+        elif sharing.variant == "sem":
+            u = np.random.default_rng(sharing.seed).random((len(shares), 1))
+            drawn_class = (shares.cumsum(axis=1) < u).sum(axis=1).clip(max=shares.shape[1] - 1)
+            shares = np.eye(shares.shape[1])[drawn_class]
+        return shares, bound
+
+    # ---- classes that come apart ----
+
+    def critical_beta(self) -> float:
+        """Return the β above which the copies of the only class come apart; see `split`."""
+        return 0.0 if self.whole else 1 / (1 + leading_direction(self.X)[1])
+
+    def part(self, tree: Tree, p: Parameters, leaf: int, beta: float) -> sparse.csr_matrix:
+        """Return what of the counts is in a class."""
+        paths, sharing = self.lines(tree), Sharing(beta)
+        drawn = np.stack([self._drawn(p, paths, k, sharing) for k in range(len(paths))], axis=1)
+        if not self.both:
+            drawn **= beta
+        k = tree.leaves.index(leaf)
+        if self.whole:
+            shares = self._share_documents(p, drawn, sharing)[0][:, k]
+            data = np.repeat(shares, np.diff(self.X.indptr)) * self.X.data
+        else:
+            data = np.empty(self.X.nnz)
+            _of_class(*self.rows, drawn, p.joint**beta, k, data)
+        data[data < _NEGLIGIBLE * self.X.data] = 0.0
+        part = sparse.csr_matrix((data, self.X.indices.copy(), self.X.indptr.copy()), self.X.shape)
+        part.eliminate_zeros()
+        return part
+
+    def split(self, part: sparse.csr_matrix, beta: float, max_iter: int) -> Split:
+        """Duplicate a class, move the copies apart a little, and run EM over its part.
+
+        They are moved along the direction in which they part fastest. With a_i and b_j for the
+        logarithms of P(i | α) and P(j | ν) of one copy over the other's, an EM step near a = b = 0
+        gives a' = β (a + E[b | i]) and b' = β (b + E[a | j]): what grows is the first pair of
+        directions of correspondence analysis, with correlation σ, by β (1 + σ) each step. So
+        copies come apart where β > 1 / (1 + σ), and not below.
+        """
+        share, topics = np.full(part.shape[0], 0.5), np.zeros((2, part.shape[1]))
+        documents, words = np.unique(part.nonzero()[0]), np.unique(part.indices)
+        part = part[documents][:, words]
+        direction, sigma = leading_direction(part)
+        if sigma == 0 or (not self.whole and beta * (1 + sigma) <= 1):
+            return Split(share, topics, 0.0, 0.0)
+        alone = Cooccurrences(part, False, self.whole, True)
+        moved = _START * np.clip(direction, -_FARTHEST, _FARTHEST)
+        near = to_shares(np.asarray(part.sum(axis=0)).ravel() * np.exp([moved, -moved]))
+        joint = np.repeat(alone.lengths[:, None] / alone.total / 2, 2, axis=1)
+        start = Parameters(joint, (np.ones(1), np.ones(1)), near)
+        found, _ = alone.settle(Tree((-1, -1), (0, 1)), start, beta, max_iter=max_iter, tol=0.0)
+        topics[:, words] = found.topics
+        first, both = found.joint[:, 0], found.joint.sum(axis=1)
+        share[documents] = np.divide(first, both, out=np.full(len(both), 0.5), where=both > 0)
+        apart = np.abs(2 * first - both).sum() / max(both.sum(), _TINY)
+        of_class = both * alone.total / self.lengths[documents]
+        first_of_class = share[documents] * of_class
+        n = float(min(first_of_class.sum(), (of_class - first_of_class).sum()))
+        return Split(share, topics, float(apart), n)
+
+
+def put_in(
+    tree: Tree, p: Parameters, leaf: int, split: Split, up: float
+) -> tuple[Tree, Parameters]:
+    """Put two classes in the place of one, whose topic stays above them with `up` of its weight.
+
+    With `up` 0 they draw from their own topics alone.
+    """
+    k, n = tree.leaves.index(leaf), len(tree.parent)
+    grown = Tree((*tree.parent, leaf, leaf), (*tree.leaves[:k], n, n + 1, *tree.leaves[k + 1 :]))
+    column = p.joint[:, k]
+    joint = np.column_stack(
+        [p.joint[:, :k], column * split.share, column * (1 - split.share), p.joint[:, k + 1 :]]
+    )
+    own, *above = p.levels[k].tolist()
+    line = np.array([own * (1 - up), own * up, *above]) if up else np.ones(1)
+    levels = (*p.levels[:k], line, line, *p.levels[k + 1 :])
+    return grown, Parameters(joint, levels, np.vstack([p.topics, split.topics]))
+
+
+def tree_of_merges(merged: np.ndarray) -> tuple[Tree, list[int]]:
+    """Return the tree of classes put together two by two, and the class that each leaf is.
+
+    `merged` is as SciPy's `linkage` has it. The larger child of a node comes first.
+    """
+    n_classes = len(merged) + 1
+    size = np.append(np.ones(n_classes), merged[:, 3])
+    parent, leaves, classes = [-1], [], []
+    todo = [(2 * n_classes - 2, 0)]
+    for one, number in todo:
+        if one < n_classes:
+            leaves.append(number)
+            classes.append(one)
+            continue
+        pair = merged[one - n_classes, :2].astype(int).tolist()
+        for child in sorted(pair, key=lambda child: (-size[child], child)):
+            todo.append((child, len(parent)))
+            parent.append(number)
+    return Tree(tuple(parent), tuple(leaves)), classes
+
+
+def hang(tree: Tree, classes: Any, joint: np.ndarray, words: np.ndarray) -> Parameters:
+    """Return parameters to begin with on a tree of classes that are there already.
+
+    A node's topic is what the classes below it have in common, the mean of their words, and each
+    topic on a path has the same weight.
+    """
+    topics = np.zeros((len(tree.parent), words.shape[1]))
+    mass = joint.sum(axis=0)
+    for leaf, k in zip(tree.leaves, classes):
+        topics[tree.path(leaf)] += mass[k] * words[k]
+    lines = [tree.path(leaf) for leaf in tree.leaves]
+    levels = tuple(np.full(len(line), 1 / len(line)) for line in lines)
+    return Parameters(joint[:, classes], levels, to_shares(topics))
+
+
+def hold_out(X: sparse.csr_matrix, seed: int) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+    """Take a tenth of the occurrences away: each is drawn on its own."""
+    rng = np.random.default_rng(seed)
+    whole = np.floor(X.data).astype(np.int64)
+    taken = rng.binomial(whole, HELD_OUT).astype(np.float64)
+    kept, rest = X.copy(), X.copy()
+    kept.data, rest.data = X.data - taken, taken
+    for part in (kept, rest):
+        part.eliminate_zeros()
+    return kept, rest
+
+
+def leading_direction(table: sparse.csr_matrix) -> tuple[np.ndarray, float]:
+    """Return the first direction of correspondence analysis, by column, and its correlation.
+
+    The direction has mean 0 and variance 1 under the columns' shares.
+    """
+    by_row = np.asarray(table.sum(axis=1)).ravel()
+    by_column = np.asarray(table.sum(axis=0)).ravel()
+    total = by_row.sum()
+    if total <= 0:
+        return np.zeros(table.shape[1]), 0.0
+    one_over = [np.divide(1, by, out=np.zeros(len(by)), where=by > 0) for by in (by_row, by_column)]
+    share = by_column / total
+    transposed = table.T.tocsr()
+    b = np.random.default_rng(0).standard_normal(table.shape[1])  # any that is not in a corner
+    sigma = 0.0
+    for _ in range(_POWER_STEPS):
+        b -= share @ b
+        size = np.sqrt(share @ b**2)
+        if size < 1e-12:
+            return np.zeros(table.shape[1]), 0.0
+        a = one_over[0] * (table @ (b / size))
+        b = one_over[1] * (transposed @ a)
+        sigma = np.sqrt(np.sqrt(share @ b**2))
+    b -= share @ b
+    size = np.sqrt(share @ b**2)
+    return (b / size if size > 1e-12 else np.zeros_like(b)), float(min(sigma, 1.0))
+
+
+@numba.njit(nogil=True, cache=True)
+def _of_class(indptr, item, mass, drawn, weights, k, out):  # pragma: no cover - compiled
+    for r in range(len(indptr) - 1):
+        for e in range(indptr[r], indptr[r + 1]):
+            total = 0.0
+            for c in range(drawn.shape[1]):
+                total += weights[r, c] * drawn[item[e], c]
+            share = weights[r, k] * drawn[item[e], k]
+            out[e] = mass[e] * share / total if total > 0.0 else 0.0
