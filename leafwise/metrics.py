@@ -244,7 +244,7 @@ def _break_even(truth: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.nd
 # --- Clustering
 
 
-def gini_impurity(labels: Any, clusters: Any) -> tuple[float, float]:
+def gini_impurity(labels: Any, clusters: Any, *, weighted: bool = False) -> tuple[float, float]:
     """Gini impurity between labels and clusters, both ways (G 6.1). 0 is best, 1 the bound.
 
     Parameters
@@ -252,12 +252,15 @@ def gini_impurity(labels: Any, clusters: Any) -> tuple[float, float]:
     labels : one label per document
     clusters : one cluster per document, or a matrix P(cluster | document)
         A matrix is documents × clusters, dense or sparse, with rows that sum to one.
+    weighted : bool
+        Whether a label or cluster counts by its documents. G counts all alike, so that clusters of
+        a document or two, each of them pure, make up for one that has all others.
 
     Returns
     -------
     (G_l, G_alpha)
-        How far each label is spread over clusters, and each cluster over labels; plain means over
-        labels and over clusters. A cluster that no document has any share in is not counted.
+        How far each label is spread over clusters, and each cluster over labels; means over labels
+        and over clusters. A cluster that no document has any share in is not counted.
     """
     by_label = hard_indicators(labels, "labels")
     if is_matrix(clusters):
@@ -267,14 +270,15 @@ def gini_impurity(labels: Any, clusters: Any) -> tuple[float, float]:
         shares = hard_indicators(clusters, "clusters")
     check_same_length(by_label.shape[0], shares.shape[0], "labels", "clusters")
     mass = (by_label.T @ shares).toarray().astype(float)
-    return _gini(mass), _gini(mass.T)
+    return _gini(mass, weighted), _gini(mass.T, weighted)
 
 
-def _gini(mass: np.ndarray) -> float:
+def _gini(mass: np.ndarray, weighted: bool) -> float:
     total = mass.sum(axis=1)
     p = mass[total > 0] / total[total > 0, None]
     # G 6.1: the sum of P(a)P(a') over a' != a is P(a)(1 - P(a)), summed over a.
-    return float((p * (1 - p)).sum(axis=1).mean())
+    each = (p * (1 - p)).sum(axis=1)
+    return float(np.average(each, weights=total[total > 0] if weighted else None))
 
 
 # --- Probabilities

@@ -1080,7 +1080,7 @@ def test_reproduce_on_a_terminal(call, corpora, monkeypatch):
     ("options", "message"),
     [
         (["reproduce", "zhu-tabel-2", "--out", "x"], 'Did you mean "zhu-table-2"? There are touta'),
-        (["reproduce", "nothing", "--out", "x"], "zhu-table-3, zhu-figure-3, gaussier-figure-5."),
+        (["reproduce", "nothing", "--out", "x"], "zhu-table-3, zhu-figure-3, gaussier-table-1"),
         (["reproduce", "zhu-table-2"], "Missing option '--out'"),
         (["reproduce", "zhu-table-2", "--out", "x"], "--data DIR, or LEAFWISE_DATA in the envir"),
         ([*REPRODUCE, "--draws", "0"], "Invalid value for '--draws'"),

@@ -701,24 +701,41 @@ def test_predictions_that_cannot_be_rejected(y_true, y_pred, confidence, message
 # --- Gini
 
 
-def slow_gini(labels, shares):
-    """G 6.1 as printed."""
+def slow_gini(labels, shares, weighted=False):
+    """G 6.1 as printed, or each label and cluster by its documents."""
     labels, shares = np.asarray(labels), np.asarray(shares, dtype=float)
     kinds = np.unique(labels)
     mass = np.array([shares[labels == kind].sum(axis=0) for kind in kinds])
     mass = mass[:, mass.sum(axis=0) > 0]
-    g_l = g_alpha = 0.0
-    for row in mass / mass.sum(axis=1, keepdims=True):
-        g_l += sum(row[a] * row[b] for a in range(len(row)) for b in range(len(row)) if a != b)
-    for row in (mass / mass.sum(axis=0)).T:
-        g_alpha += sum(row[a] * row[b] for a in range(len(row)) for b in range(len(row)) if a != b)
-    return g_l / mass.shape[0], g_alpha / mass.shape[1]
+    means = []
+    for way in (mass, mass.T):
+        total = 0.0
+        for row in way:
+            weight = row.sum() / way.sum() if weighted else 1 / len(way)
+            p = row / row.sum()
+            pairs = [(a, b) for a in range(len(p)) for b in range(len(p)) if a != b]
+            total += weight * sum(p[a] * p[b] for a, b in pairs)
+        means.append(total)
+    return tuple(means)
 
 
 def test_gini_by_hand():
     # Label x lies on clusters 1, 1, 2: 1 − (4/9 + 1/9) = 4/9; y wholly on 2: 0.
     # Cluster 1 is all x: 0; cluster 2 half x, half y: 1/2.
-    assert gini_impurity(["x", "x", "x", "y"], [1, 1, 2, 2]) == pytest.approx((2 / 9, 1 / 4))
+    labels, clusters = ["x", "x", "x", "y"], [1, 1, 2, 2]
+    assert gini_impurity(labels, clusters) == pytest.approx((2 / 9, 1 / 4))
+    # By documents, x counts three times; the clusters are of one size.
+    assert gini_impurity(labels, clusters, weighted=True) == pytest.approx((1 / 3, 1 / 4))
+
+
+def test_one_large_cluster_and_tiny_ones_is_no_good_clustering():
+    # Ten labels of 100 documents; all in one cluster but one document of each of nine labels.
+    labels = np.repeat(np.arange(10), 100)
+    clusters = np.where(np.arange(1000) % 100 == 0, labels, 0)
+    g_l, g_alpha = gini_impurity(labels, clusters)
+    assert g_l < 0.02
+    assert g_alpha < 0.1
+    assert gini_impurity(labels, clusters, weighted=True)[1] > 0.89
 
 
 def test_gini_is_zero_for_the_same_partition_and_near_one_for_a_scattered_one():
@@ -742,6 +759,8 @@ def test_gini_of_soft_clusters_is_the_printed_formula(rows):
     result = gini_impurity(labels, shares)
     assert result == pytest.approx(slow_gini(labels, shares))
     assert gini_impurity(labels, sparse.coo_matrix(shares)) == pytest.approx(result)
+    by_size = gini_impurity(labels, shares, weighted=True)
+    assert by_size == pytest.approx(slow_gini(labels, shares, weighted=True))
 
 
 @examples

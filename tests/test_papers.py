@@ -1,6 +1,7 @@
 import json
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
+from sklearn.cluster import KMeans
 from sklearn.svm import LinearSVC
 
 from leafwise import __version__
@@ -16,11 +18,12 @@ from leafwise.datasets import (
     NEWSGROUPS_15,
     REUTERS_GROUPS,
     Dataset,
+    load_20newsgroups,
     load_directory,
     load_reuters,
 )
 from leafwise.exceptions import CorpusError, LabelError, OutputError
-from leafwise.metrics import micro_break_even, paired_t_test, scores
+from leafwise.metrics import gini_impurity, micro_break_even, paired_t_test, scores
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models.dirichlet import HierarchicalDirichlet
 from leafwise.models.graph import neighbor_graph
@@ -217,6 +220,10 @@ METHODS = {
     "zhu-table-2": {"NB", "HS", "GHS", "NB, held-out Lidstone", "GHS, Laplace inside"},
     "zhu-table-3": {"NB", "HS", "GHS", "NB, held-out Lidstone", "GHS, Laplace inside"},
     "zhu-figure-3": {"HS", "GHS"},
+    "gaussier-table-1": {"HPLSA", "HPLSA, G's schedule and tree", "PLSA", "PLSA, annealed", "HS"}
+    | {"k-means", "agglomerative, Ward", "agglomerative, average"}
+    | ({"hLDA"} if find_spec("tomotopy") else set()),
+    "gaussier-figure-3": {f"({i})" for i in range(1, 8)},
     "gaussier-figure-5": {"NB", "PLC", "HiMi", "HPLC"},
     "veeramachaneni-table-2": {"keyword NB", "plain EM", "V's HD, best σ", "V's HD, σ = 2"}
     | {"keyword match", "HD, σ auto", "HD, best σ", "the true labels"},
@@ -238,6 +245,8 @@ SMALL = {
     "zhu-table-2": (5, 10),
     "zhu-table-3": (5, 11),
     "zhu-figure-3": (5, 20),
+    "gaussier-table-1": (200,),
+    "gaussier-figure-3": None,
     "gaussier-figure-5": (6, 20),
     "veeramachaneni-table-2": (2, 1000),
     "veeramachaneni-figure-4": (2, 50),
@@ -251,7 +260,9 @@ SMALL = {
     "erkan-figure-5": (5, 40),
     "erkan-figure-6": (250,),
 }
-WITHOUT_A_FIGURE = {"toutanova-table-4", "erkan-table-1", "erkan-table-2", "erkan-table-3"}
+WITHOUT_A_FIGURE = {"toutanova-table-4", "erkan-table-1", "erkan-table-2", "erkan-table-3"} | {
+    "gaussier-table-1"
+}
 WITH_OTHER_TABLES = {"veeramachaneni-table-2", "veeramachaneni-figure-4", "erkan-table-1"}
 
 
@@ -282,7 +293,7 @@ def test_the_files(results, name, tmp_path):
     assert {row["method"] for row in found["rows"]} == METHODS[name]
     for row in found["rows"]:
         assert list(row) == KEYS
-        most = {"sigma": 1e6, "documents": 450}.get(row["metric"], 1)
+        most = {"sigma": 1e6, "documents": 450, "leaves": 15}.get(row["metric"], 1)
         assert 0 <= row["mean"] <= most
         assert row["metric"] != "sigma" or row["mean"] > 0
         assert row["std"] >= 0
@@ -294,7 +305,8 @@ def test_the_files(results, name, tmp_path):
     assert result.protocol in page
     assert result.corpus in page
     assert f"leafwise {__version__}" in page
-    assert ("seed 0" in page) == (name != "erkan-table-1")  # where nothing is left to chance
+    by_chance = name not in ("erkan-table-1", "gaussier-figure-3")
+    assert ("seed 0" in page) == by_chance
     for row in found["rows"]:
         if name not in WITH_OTHER_TABLES:
             assert f"\n| {row['method']} | " in page
@@ -756,6 +768,87 @@ def test_made_up_documents():
             assert (corpus.Y[:, corpus.classes.index(above[name])] >= corpus.Y[:, c]).all()
 
 
+def test_gaussier_table_1_is_as_printed():
+    assert gaussier.TABLE_1 == {"HPLSA": (0.20, 0.16), "PLSA": (0.34, 0.30), "HS": (0.40, 0.45)}
+
+
+def test_gaussier_table_1_beside_what_clusters_are(results, corpora):
+    rows = {(r["method"], r["metric"]): r for r in results["gaussier-table-1"].rows}
+    assert {metric for _, metric in rows} == {
+        *gaussier.SOFT, *gaussier.HARD, *gaussier.WEIGHTED, *gaussier.OTHERS,
+    }  # fmt: skip
+    # One cluster for each document has no soft side, and its figures are those of a hard one.
+    for soft, hard in zip(gaussier.SOFT, gaussier.HARD):
+        assert rows["k-means", soft]["mean"] == rows["k-means", hard]["mean"]
+    assert rows["HPLSA", "G_l"]["mean"] != rows["HPLSA", "G_l, one leaf"]["mean"]
+    # The figures stand beside G's only where as many documents are drawn.
+    assert all(r["paper"] is None for r in rows.values())
+    news = load_20newsgroups("18828", groups=20, data=corpora)
+    found = []
+    for k in range(2):
+        draw = gaussier.sample(np.array(news.texts, object), np.array(news.labels), 15, 200, k)
+        weights = LogTfIdf().fit_transform(draw.X)
+        clusters = KMeans(15, n_init=10, random_state=k).fit_predict(weights)
+        found.append(gini_impurity(draw.y, clusters))
+    for metric, values in zip(gaussier.SOFT, zip(*found)):
+        assert rows["k-means", metric]["mean"] == pytest.approx(np.mean(values))
+    page = results["gaussier-table-1"].to_markdown()
+    assert "## Gini impurity, 200 documents" in page
+    assert "| HPLSA | " in page
+    assert "| 0.20 | 0.16 |" not in page
+    # The tests are of the differences in the first table.
+    less = rows["HS", "NMI"]["mean"] - rows["HPLSA", "NMI"]["mean"]
+    assert re.search(rf"\| HS \|.* {less:+.3f} \(p [=<] ?[.\d]+\) \|", page.split("## less")[1])
+
+
+def test_documents_of_some_groups_are_drawn():
+    labels = np.repeat([f"g{i}" for i in range(20)], 10)
+    texts = np.array([f"{label} word{i % 7} the" for i, label in enumerate(labels)], object)
+    one, same, other = (gaussier.sample(texts, labels, 4, 30, k) for k in (0, 0, 1))
+    assert len(one.y) == 30
+    assert len(set(one.y)) <= 4
+    assert (one.X != same.X).nnz == 0
+    assert set(one.y) != set(other.y)
+    assert (np.bincount(one.X.indices) >= 2).all()  # words of two documents or more
+    with pytest.raises(CorpusError, match=r"There are 40 documents of 4 groups, not 41\."):
+        gaussier.sample(texts, labels, 4, 41, 0)
+
+
+def test_what_clusters_are_worth():
+    y = np.array(["a", "a", "b", "b"])
+    hard = gaussier.measure(np.array([0, 0, 2, 2]), y)
+    assert hard == {
+        **dict.fromkeys((*gaussier.SOFT, *gaussier.HARD, *gaussier.WEIGHTED), 0.0),
+        "NMI": pytest.approx(1.0), "largest": 0.5, "leaves": 2.0,
+    }  # fmt: skip
+    soft = gaussier.measure(np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]]), y)
+    assert soft["G_l"] == soft["G_α"] == pytest.approx(0.18)
+    assert soft["G_l, one leaf"] == 0.0
+
+
+@pytest.mark.skipif(find_spec("tomotopy") is None, reason="tomotopy is not installed")
+def test_hlda_has_a_leaf_for_each_document():
+    drawn = make_corpus(n_documents=60, random_state=0)
+    clusters = gaussier.hlda(drawn.X, 0.5, 0, 20)
+    assert clusters.shape == (60,)
+    assert np.unique(clusters).tolist() == list(range(clusters.max() + 1))
+    assert clusters.tolist() == gaussier.hlda(drawn.X, 0.5, 0, 20).tolist()
+
+
+def test_gaussier_figure_3_has_a_tree(results):
+    rows = results["gaussier-figure-3"].rows
+    assert [r["method"] for r in rows] == [f"({i})" for i in range(1, 8)]
+    assert rows[0]["mean"] == pytest.approx(1.0)
+    page = results["gaussier-figure-3"].to_markdown()
+    nodes = re.findall(r"^\| \((\d)\) \| (?:\((\d)\))? ?\| ([.\d]+) \| (.+?) \|", page, re.M)
+    assert len(nodes) == 7
+    assert all(words.count(",") == 4 for *_, words in nodes)
+    share = {int(i): float(p) for i, _, p, _ in nodes}
+    for i in share:
+        below = [share[int(j)] for j, parent, *_ in nodes if parent == str(i)]
+        assert not below or sum(below) == pytest.approx(share[i], abs=0.002)
+
+
 def test_pages_write_metrics_out(results):
     page = results["gaussier-figure-5"].to_markdown()
     assert "## micro F1\n" in page
@@ -799,7 +892,7 @@ def test_samples_are_parted(corpora):
     news = newsgroups(counter, corpora, "subject+body")
     seen = []
     steps = Steps(4, lambda what, done, total: seen.append((what, done, total)))
-    curve = gaussier._measure(news, (6, 12), 2, steps)
+    curve = gaussier._learn(news, (6, 12), 2, steps)
     assert (curve.n_train, curve.n_test) == ((15 * 4, 15 * 8), (15 * 2, 15 * 4))
     assert curve.scores["macro_f1"].shape == (4, 2, 2)
     assert seen == [

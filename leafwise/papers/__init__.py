@@ -125,6 +125,12 @@ EXPERIMENTS = {
     "zhu-table-2": Experiment("zhu", "table_2", "accuracy on newsgroups, subject and text"),
     "zhu-table-3": Experiment("zhu", "table_3", "accuracy on newsgroups, all fields"),
     "zhu-figure-3": Experiment("zhu", "figure_3", "how much a class leans on others, by size"),
+    "gaussier-table-1": Experiment(
+        "gaussier", "table_1", "how pure the leaves of a grown tree are", _NEWS_18828
+    ),
+    "gaussier-figure-3": Experiment(
+        "gaussier", "figure_3", "a tree grown from one newsgroup", _NEWS_18828, False, False
+    ),
     "gaussier-figure-5": Experiment(
         "gaussier", "figure_5", "F1 on newsgroups, with all words, by size"
     ),
@@ -217,6 +223,18 @@ class Result:
         return written
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Page(Result):
+    """A result whose page has tables of its own in place of those made from the rows."""
+
+    tables: tuple[str, ...] = ()
+
+    def to_markdown(self, picture: str | None = None) -> str:
+        """Return a page with these tables, and after them the picture."""
+        above = "\n\n".join([self.protocol, *self.tables])
+        return Result(self.name, self.corpus, above, []).to_markdown(picture)
+
+
 def check_folder(folder: str | os.PathLike[str], name: str) -> None:
     """Raise an OutputError where `Result.write` could not write, without touching anything."""
     path = Path(folder)
@@ -263,7 +281,7 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         tables.setdefault(title, {}).setdefault(r["method"], {})[column] = r
     for title, methods in tables.items():
         columns = list(dict.fromkeys(column for cells in methods.values() for column in cells))
-        lines = [["method", *columns], ["---"] * (1 + len(columns))]
+        lines: list[list[str]] = []
         digits = [_decimals([m[c]["paper"] for m in methods.values() if c in m]) for c in columns]
         for method, cells in methods.items():
             found = [(cells.get(column), n) for column, n in zip(columns, digits)]
@@ -272,10 +290,14 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 lines.append([f"{method}, paper", *(_paper(cell, n) for cell, n in found)])
                 differences = (_paper(cell, n, difference=True) for cell, n in found)
                 lines.append([f"{method}, difference", *differences])
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        yield f"## {title}\n\n{table}"
+        yield f"## {title}\n\n{markdown(['method', *columns], lines)}"
     if any(r["draws"] > 1 for r in rows):
         yield "Ours are means ± standard deviations over draws."
+
+
+def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a table."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(header), *lines])
 
 
 def _decimals(published: Sequence[float | None]) -> int:

@@ -22,8 +22,17 @@ from leafwise.models.graph import NeighborIndex, neighbor_graph
 from leafwise.models.harmonic import HarmonicClassifier
 from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.models.tsvm import TransductiveSVM
-from leafwise.papers import SEED, Data, OnProgress, Result, Steps, curve_rows, row
-from leafwise.papers.veeramachaneni import Page, _markdown
+from leafwise.papers import (
+    SEED,
+    Data,
+    OnProgress,
+    Page,
+    Result,
+    Steps,
+    curve_rows,
+    markdown,
+    row,
+)
 from leafwise.taxonomy import Taxonomy
 from leafwise.text import WordCounter
 
@@ -166,7 +175,7 @@ def table_1(
         protocol="How many documents have a nearest neighbour that is more similar to them than "
         f"the next {K - 1} together. {_WORDS} Cosines are of (1 + log tf) log(N / df).",
         rows=rows,
-        tables=(f"## documents\n\n{_markdown(header, lines)}",),
+        tables=(f"## documents\n\n{markdown(header, lines)}",),
     )
 
 
@@ -237,8 +246,8 @@ def table_3(
         f"{_WORDS} {_KNN} {_MACHINES} {_BREAK_EVEN}",
         rows=rows,
         tables=(
-            f"## ours\n\n{_markdown(['method', 'mean', *points], lines)}",
-            f"## E's, on RCV1\n\n{_markdown(['method', *TABLE_3], published)}",
+            f"## ours\n\n{markdown(['method', 'mean', *points], lines)}",
+            f"## E's, on RCV1\n\n{markdown(['method', *TABLE_3], published)}",
             f"Of the {n_cells} cells that both have, {n_same} are the same.",
         ),
     )

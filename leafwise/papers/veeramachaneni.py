@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -14,7 +13,17 @@ from leafwise.datasets import DIRECTORIES, Dataset, load_directory, load_stdlib
 from leafwise.keywords import Keywords, read_keywords
 from leafwise.metrics import RejectCurve, reject_curve
 from leafwise.models.dirichlet import HierarchicalDirichlet
-from leafwise.papers import SEED, Data, OnProgress, Result, Steps, panels, row
+from leafwise.papers import (
+    SEED,
+    Data,
+    OnProgress,
+    Page,
+    Result,
+    Steps,
+    markdown,
+    panels,
+    row,
+)
 from leafwise.plots import COLORS, _log_odds
 from leafwise.taxonomy import Taxonomy, join_path
 from leafwise.text import WordCounter
@@ -83,18 +92,6 @@ Measured = Mapping[str, Mapping[str, Found]]
 Pairs = Mapping[str, Mapping[str, tuple[float, float]]]  # what `about_keywords` says
 Lines = Mapping[str, Sequence[float]]  # taxonomy or method -> figures
 Chosen = Mapping[str, tuple[float, float]]  # taxonomy -> the σ chosen, and the figure there
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Page(Result):
-    """A result with tables as V has them: a line for each taxonomy, and σ in brackets."""
-
-    tables: tuple[str, ...] = ()
-
-    def to_markdown(self, picture: str | None = None) -> str:
-        """Return a page with these tables, and after them the picture."""
-        above = "\n\n".join([self.protocol, *self.tables])
-        return Result(self.name, self.corpus, above, []).to_markdown(picture)
 
 
 # ---- table 2 ------------------------------------------------------------------------------------
@@ -377,7 +374,7 @@ def _main_table(corpora: Mapping[str, Corpus], measured: Measured, f1: F1) -> st
                     line[k] += f" ({_number(measured[line[0]][method].sigma or 0.0)})"
         line[1:1] = sizes
     columns = [f"{method} (σ)" if method in bracketed else method for method in methods]
-    return f"## micro F1\n\n{_markdown(['taxonomy', 'documents', 'nodes', *columns], lines)}"
+    return f"## micro F1\n\n{markdown(['taxonomy', 'documents', 'nodes', *columns], lines)}"
 
 
 def _wins(f1: F1) -> str:
@@ -396,7 +393,7 @@ def _reject_table(curves: Mapping[str, RejectCurve]) -> str:
     return (
         f"## micro F1 when the least sure documents are rejected, {AUTO}\n\n"
         "A rejected document costs recall, not precision. The surest have the highest odds of "
-        f"their node.\n\n{_markdown(header, lines)}"
+        f"their node.\n\n{markdown(header, lines)}"
     )
 
 
@@ -410,7 +407,7 @@ def _identity_table(shares: Pairs) -> str:
         "Of all nodes, the share that has documents; of these, the share whose documents have one "
         "of the node's own keywords more often than all documents do, which they would not if EM "
         "had taken one node for another (V 3.4). Means of the directories.\n\n"
-        + _markdown(["sorted by", "nodes with documents", "of these, about their keywords"], lines)
+        + markdown(["sorted by", "nodes with documents", "of these, about their keywords"], lines)
     )
 
 
@@ -423,7 +420,7 @@ def _published_table() -> str:
     return (
         "## V's own table 2\n\n"
         "Published, for orientation: these are other taxonomies, which cannot be had.\n\n"
-        + _markdown(["taxonomy", "NB", "EM", "HD, best σ", "HD, σ = 2"], lines)
+        + markdown(["taxonomy", "NB", "EM", "HD, best σ", "HD, σ = 2"], lines)
     )
 
 
@@ -432,7 +429,7 @@ def _sigma_table(method: str, sigmas: Sequence[float], f1: Lines, auto: Chosen) 
     for line in lines[: len(auto)]:
         line[-1] += f" ({_number(auto[line[0]][0])})"
     header = ["taxonomy", *(f"σ = {_number(sigma)}" for sigma in sigmas), "σ auto (σ)"]
-    return f"## micro F1, {method}\n\n{_markdown(header, lines)}"
+    return f"## micro F1, {method}\n\n{markdown(header, lines)}"
 
 
 def _lines(figures: Lines) -> list[list[str]]:
@@ -452,10 +449,6 @@ def _described(corpora: Iterable[Corpus]) -> str:
         "Parts of a web directory, one-line descriptions and titles of links, in place of V's, "
         f"which cannot be had. {sizes}."
     )
-
-
-def _markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(header), *lines])
 
 
 def _three(values: Iterable[float]) -> list[str]:
