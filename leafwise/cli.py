@@ -7,19 +7,21 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from leafwise._version import __version__
-from leafwise.atomic import check_writable
+from leafwise.atomic import check_writable, replacing
 from leafwise.exceptions import LeafwiseError, OutputError, TaxonomyError
 
 if TYPE_CHECKING:
     from leafwise.corpus import Corpus
+    from leafwise.growing import Growth
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier
     from leafwise.taxonomy import Taxonomy
 
@@ -187,6 +189,7 @@ def classify(
     Example: leafwise classify --taxonomy tree.yaml docs.csv -o sorted.csv
     """
     from leafwise.corpus import open_writer
+    from leafwise.filling import by_model
 
     if taxonomy is not None and model is not None:
         _usage("Give --taxonomy or --model, not both: a model brings its own tree.")
@@ -201,7 +204,7 @@ def classify(
     _check_language(language)
     options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
     corpus = _open_corpus(docs, tree, skip_bad, bad_rows, **options)
-    columns = [corpus.label_column or label or "label", *_ADDED]
+    columns = _columns(corpus, label)
     with open_writer(output, corpus, columns) as writer:
         if ready is None:
             ready = _learn(corpus, tree, language)
@@ -210,10 +213,111 @@ def classify(
                 ready.save(save_model)
         with _progress("Classifying", corpus):
             for batch in corpus.batches():
-                writer.write(batch, dict(zip(columns, _filled(ready, corpus, batch))))
+                rows = by_model(ready, corpus, batch)
+                writer.write(batch, dict(zip(columns, map(list, zip(*rows)))))
     _say_bad(corpus)
     where = "standard output" if output == "-" else output
     _say(f"Wrote {_count(corpus.n_documents or 0, 'document')} to {where}.")
+
+
+@app.command()
+def grow(
+    docs: Docs,
+    leaves: Annotated[
+        str,
+        typer.Option(
+            "--leaves",
+            metavar="N|auto",
+            help="How many leaves to grow; auto: as many as words held out call for, which takes "
+            "many times as long.",
+        ),
+    ] = "8",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="TREE", help="Keep the tree: tree.yaml.")
+    ] = None,
+    assign: Annotated[
+        str | None,
+        typer.Option("--assign", metavar="FILE", help="Write the documents with their leaves."),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", metavar="FILE", help="Draw the tree: tree.png, .svg or .pdf."),
+    ] = None,
+    taxonomy: TreeFile = None,
+    under: Annotated[
+        str | None,
+        typer.Option("--under", metavar="PATH", help="Split this node of --taxonomy, no other."),
+    ] = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    id: IdColumn = None,
+    format: DocsFormat = None,
+    encoding: Encoding = "utf-8",
+    language: Language = "english",
+    skip_bad: SkipBad = False,
+    bad_rows: BadRows = None,
+) -> None:
+    """Grow a tree of topics from documents, and draw it.
+
+    Each node is shown with the words that set it apart, and each leaf with a few documents. The
+    tree that -o keeps is one that classify takes; rename its nodes as you like.
+
+    Example: leafwise grow docs.csv --leaves 16 -o tree.yaml
+    """
+    n_leaves = _leaves(leaves)
+    if (taxonomy is None) != (under is None):
+        _usage("--under names a node of the tree that --taxonomy names. Give both, or neither.")
+    files = {"out": out, "assign": assign, "picture": picture}
+    _check_apart(docs=docs, taxonomy=taxonomy, **files, bad_rows=_listing(skip_bad, bad_rows))
+    if out is not None:
+        _check_tree_file(out)  # now, rather than after the work
+    if picture is not None:
+        _check_picture(picture)
+    _check_language(language)
+    tree = _load_taxonomy(taxonomy)
+    node = 0 if tree is None else tree.index(under)
+    options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
+    corpus = _open_corpus(docs, tree, skip_bad, bad_rows, **options)
+    columns = _columns(corpus, label)
+
+    from leafwise import growing
+    from leafwise.corpus import open_writer
+
+    with nullcontext() if assign is None else open_writer(assign, corpus, columns) as writer:
+        at = None if tree is None else _at_node(corpus, tree, node, language)
+        with _progress("Reading", corpus):
+            words = growing.count_words(_texts(corpus, at), language)
+        n_words, n_documents = len(words.words), words.n_documents
+        _say(
+            f"Counted {_count(n_words, 'different word')} in {_count(n_documents, 'document')}, "
+            "without those that only one of them has."
+        )
+        grown = growing.grow(words, n_leaves, verbose=sys.stderr.isatty())
+        whole, paths = grown.below(tree, node)
+        if out is not None:
+            whole.save(out)
+        if writer is not None:
+            _assign(writer, columns, corpus, at, grown.best(paths, 3))
+    title = corpus.name if tree is None else tree.paths[node]
+    if picture is not None:
+        with replacing(picture) as file:
+            growing.picture(grown, title).savefig(file, format=picture.suffix[1:].lower())
+    drawing = growing.draw(grown, title)
+    if assign == "-":
+        _say(drawing)
+    else:
+        typer.echo(drawing)
+    _say_bad(corpus)
+    _say(*_said_of(grown, n_leaves))
+    if out is not None:
+        _say(f"Wrote {_count(len(whole) - 1, 'node')} to {out}.")
+    else:
+        _say("The tree is not kept: -o tree.yaml writes it.")
+    if picture is not None:
+        _say(f"Drew it to {picture}.")
+    if assign is not None:
+        where = "standard output" if assign == "-" else assign
+        _say(f"Wrote {_count(corpus.n_documents or 0, 'document')} to {where}.")
 
 
 @app.command()
@@ -441,12 +545,45 @@ def _sizes(text: str | None) -> list[int] | None:
     return sizes
 
 
+def _leaves(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if not (text.isascii() and text.isdigit() and int(text) >= 2):
+        _usage(f"--leaves {text}: expected a whole number from 2 on, or auto.")
+    return int(text)
+
+
+def _check_tree_file(path: Path) -> None:
+    from leafwise.taxonomy_formats import EXTENSIONS
+
+    known = [ending for endings in EXTENSIONS.values() for ending in endings]
+    check_writable(path)
+    if path.suffix.lower() not in known:  # a folder would not keep the keywords
+        raise OutputError(
+            f"Cannot write {path}: a tree with keywords is kept in a file whose name ends in "
+            f"{', '.join(known)}."
+        )
+
+
+def _check_picture(path: Path) -> None:
+    check_writable(path)
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise OutputError(f"Cannot draw {path}: name a file that ends in .png, .svg or .pdf.")
+    if find_spec("matplotlib") is None:
+        raise OutputError(
+            f'Cannot draw {path}: that needs matplotlib. pip install "leafwise[plot]"'
+        )
+
+
 def _check_language(language: str) -> None:
     import Stemmer
 
     known = sorted({"none", *Stemmer.algorithms()})
     if language not in known:
         _usage(f"--language {language}: expected one of {', '.join(known)}.")
+
+
+_IN_PLACE = {("DOCS", "--output"), ("DOCS", "--assign"), ("--taxonomy", "--out")}
 
 
 def _check_apart(**files: Any) -> None:
@@ -457,8 +594,8 @@ def _check_apart(**files: Any) -> None:
             continue
         option = f"--{name.replace('_', '-')}" if name != "docs" else "DOCS"
         other = seen.setdefault(os.path.realpath(path), option)
-        # The output may take the place of the documents: it is written whole, after they are read.
-        if other != option and {other, option} != {"DOCS", "--output"}:
+        # These may take the place of what is read: they are written whole, and after that.
+        if other != option and (other, option) not in _IN_PLACE:
             _usage(f"{other} and {option} are the same file, {path}. Name another.")
 
 
@@ -482,7 +619,9 @@ def _tree_of_labels(corpus: Corpus) -> Taxonomy:
         ) from error
 
 
-def _learn(corpus: Corpus, tree: Taxonomy | None, language: str) -> TaxonomyClassifier:
+def _learn(
+    corpus: Corpus, tree: Taxonomy | None, language: str, nodes: Any = "auto"
+) -> TaxonomyClassifier:
     if tree is None:
         tree = _tree_of_labels(corpus)
     labels: list[tuple[str, ...]] = []
@@ -493,10 +632,12 @@ def _learn(corpus: Corpus, tree: Taxonomy | None, language: str) -> TaxonomyClas
             yield from batch.texts
 
     with _progress("Learning", corpus):
-        return _fit(tree, texts(), labels, language)
+        return _fit(tree, texts(), labels, language, nodes)
 
 
-def _fit(tree: Taxonomy, texts: Any, labels: Any, language: str) -> TaxonomyClassifier:
+def _fit(
+    tree: Taxonomy, texts: Any, labels: Any, language: str, nodes: Any = "auto"
+) -> TaxonomyClassifier:
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier
     from leafwise.text import WordCounter
 
@@ -504,48 +645,99 @@ def _fit(tree: Taxonomy, texts: Any, labels: Any, language: str) -> TaxonomyClas
     stemmer = None if language == "none" else language
     counter = WordCounter(stop_words=stop_words, stemmer=stemmer, compounds=True)
     try:
-        return TaxonomyClassifier(tree, counter=counter).fit(texts, labels)
+        return TaxonomyClassifier(tree, counter=counter, nodes=nodes).fit(texts, labels)
     except LeafwiseError:
         raise
     except ValueError as error:  # nothing to learn from: the user's data, not a bug
         raise LeafwiseError(str(error)) from error
 
 
-_ADDED = ["probability", "label_2", "probability_2", "label_3", "probability_3", "labelled_by"]
+class _AtNode(NamedTuple):
+    """The documents of a node, how their labels name it, and the model that put them there."""
+
+    documents: list[int]
+    labels: set[str]
+    model: TaxonomyClassifier | None
 
 
-def _filled(model: TaxonomyClassifier, corpus: Corpus, batch: Any) -> list[list]:
-    """Return the values of the added columns: what was given is kept, the rest is filled in."""
-    tree = model.taxonomy_
-    lists = _holds_lists(corpus, batch)
-    n_given = max(map(len, batch.labels))
-    classes, probabilities = model.top_k(batch.texts, max(3, n_given + 2))
-    rows: list[list] = []
-    for given, nodes, sure in zip(batch.labels, classes.tolist(), probabilities.tolist()):
-        best: list[tuple] = list(zip(nodes, sure))
-        if given:  # by a path or a name; the candidates are other nodes
-            paths = {tree.paths[i] for i in tree.indices(given)}
-            label = list(given) if lists or len(given) > 1 else given[0]
-            best = [(label, 1.0), *((node, None) for node, _ in best if node not in paths)]
-        elif lists:
-            best[0] = ([nodes[0]], sure[0])
-        best = [*best, (None, None), (None, None)][:3]
-        cells = [cell for node, p in best for cell in (node, _rounded(p))]
-        rows.append([*cells, "given" if given else "model"])
-    return [list(column) for column in zip(*rows)]
+def _at_node(corpus: Corpus, tree: Taxonomy, node: int, language: str) -> _AtNode:
+    """Find the documents of a node: by their labels or, where no row has one, by a model."""
+    with _progress("Reading", corpus):
+        given = [labels for batch in corpus.batches() for labels in batch.labels]
+    path = tree.paths[node]
+    if distinct := set[str]().union(*given):
+        own = {label for label in distinct if tree.index(label) == node}
+        found = _AtNode(
+            [i for i, labels in enumerate(given) if own.intersection(labels)], own, None
+        )
+        missing = f'No row of {corpus.name} has the label "{path}" itself'
+    else:
+        nodes = [tree.paths[i] for i in sorted({node, *tree.leaves.tolist()})]
+        model = _learn(corpus, tree, language, nodes)
+        _say(*model.report_)
+        found = _AtNode((model.transduction_ == path).nonzero()[0].tolist(), set(), model)
+        missing = f'No document of {corpus.name} seems to belong to "{path}"'
+    if not found.documents:
+        raise LeafwiseError(f"{missing}, so there is nothing to split.")
+    return found
 
 
-def _rounded(p: float | None) -> float | None:
-    # In a large tree even the best can be below 0.0001; only what is 0 is shown as 0.
-    return p and (round(p, 4) or float(f"{p:.1g}"))
+def _texts(corpus: Corpus, at: _AtNode | None) -> Iterator[str]:
+    texts = (text for batch in corpus.batches() for text in batch.texts)
+    if at is None:
+        return texts
+    wanted = set(at.documents)
+    return (text for i, text in enumerate(texts) if i in wanted)
 
 
-def _holds_lists(corpus: Corpus, batch: Any) -> bool:
-    """Whether the label column holds lists, as it can in JSONL and Parquet."""
-    if corpus.schema is not None and corpus.label_column is not None:
-        return "list" in str(corpus.schema.field(corpus.label_column).type)
-    cells = batch.columns.get(corpus.label_column, ())
-    return any(isinstance(cell, list) for cell in cells)
+def _assign(
+    writer: Any,
+    columns: list[str],
+    corpus: Corpus,
+    at: _AtNode | None,
+    best: dict[int, list[tuple[str, float]]],
+) -> None:
+    """Write documents with their best leaves; those that were not at the node, as they were."""
+    from leafwise import filling
+
+    if at is not None:
+        best = {at.documents[i]: leaves for i, leaves in best.items()}
+    done = 0
+    with _progress("Writing", corpus):
+        for batch in corpus.batches():
+            n = len(batch.texts)
+            if at is None:
+                rows = [filling.nothing() for _ in range(n)]
+            elif at.model is None:
+                rows = filling.as_given(corpus, batch)
+            else:
+                rows = filling.by_model(at.model, corpus, batch)
+            lists = at is not None and filling.holds_lists(corpus, batch)
+            leaves = [best.get(i, []) for i in range(done, done + n)]
+            filling.by_leaves(rows, batch, leaves, set() if at is None else at.labels, lists)
+            writer.write(batch, dict(zip(columns, map(list, zip(*rows)))))
+            done += n
+
+
+def _columns(corpus: Corpus, label: str | None) -> list[str]:
+    from leafwise.filling import ADDED
+
+    return [corpus.label_column or label or "label", *ADDED]
+
+
+def _said_of(grown: Growth, n_leaves: int | str) -> list[str]:
+    said = []
+    n_found = len(grown.tree.leaves)
+    if n_leaves != "auto" and n_found < int(n_leaves):
+        said.append(
+            f"{n_found} leaves were found, not {n_leaves}: no other topic of these documents comes "
+            "apart. More documents may give more."
+        )
+    if n_without := grown.words.n_documents - len(grown.words.documents):
+        said.append(
+            f"{_count(n_without, 'document')} without a word that others have too: no leaf there."
+        )
+    return said
 
 
 def _figures(model: TaxonomyClassifier, texts: list[str], truth: list) -> dict[str, int | float]:

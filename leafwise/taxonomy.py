@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property, partial
+from itertools import count
 from os import PathLike
 from typing import Any
 
@@ -196,6 +197,26 @@ class Taxonomy:
         from leafwise.taxonomy_nested import write_nested
 
         return write_nested(self)
+
+    def graft(self, label: Any, branch: Taxonomy) -> Taxonomy:
+        """Put a tree below a node, after the children that it has; its root becomes that node.
+
+        A name that one of those children has gets a number: ``cats`` becomes ``cats 2``.
+        """
+        node = self.index(label)
+        there = {self.names[i] for i in self.children(node)}
+        names = list(branch.names)
+        for i in branch.children(0):
+            if names[i] in there:
+                numbered = (f"{branch.names[i]} {k}" for k in count(2))
+                names[i] = next(name for name in numbered if name not in there.union(names))
+        above = [i + len(self) - 1 if i else node for i in branch.parent[1:].tolist()]
+        return Taxonomy(
+            (*self.names, *names[1:]),
+            (*self.parent.tolist(), *above),
+            (*self.keywords, *branch.keywords[1:]),
+            notes=self.notes,
+        )
 
     def _with_keywords(self, keywords: KeywordMap | None) -> Taxonomy:
         if not keywords:

@@ -1,0 +1,91 @@
+"""What `classify` and `grow` write beside each document: its node, how sure, and the next two."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from leafwise.corpus import Batch, Corpus
+    from leafwise.models.taxonomy_classifier import TaxonomyClassifier
+
+ADDED = ["probability", "label_2", "probability_2", "label_3", "probability_3", "labelled_by"]
+
+
+def by_model(model: TaxonomyClassifier, corpus: Corpus, batch: Batch) -> list[list]:
+    """Return for each document its label and the values of `ADDED`; what was given is kept."""
+    tree = model.taxonomy_
+    lists = holds_lists(corpus, batch)
+    n_given = max(map(len, batch.labels))
+    classes, probabilities = model.top_k(batch.texts, max(3, n_given + 2))
+    rows: list[list] = []
+    for given, nodes, sure in zip(batch.labels, classes.tolist(), probabilities.tolist()):
+        best: list[tuple] = list(zip(nodes, sure))
+        if given:  # by a path or a name; the candidates are other nodes
+            paths = {tree.paths[i] for i in tree.indices(given)}
+            others = [(node, None) for node, _ in best if node not in paths]
+            best = [(_cell(given, lists), 1.0), *others]
+        elif lists:
+            best[0] = ([nodes[0]], sure[0])
+        rows.append([*_three(best), "given" if given else "model"])
+    return rows
+
+
+def as_given(corpus: Corpus, batch: Batch) -> list[list]:
+    """Return the same of labels that were given, without candidates, and nothing where none was."""
+    lists = holds_lists(corpus, batch)
+    return [
+        [*_three([(_cell(given, lists), 1.0)]), "given"] if given else nothing()
+        for given in batch.labels
+    ]
+
+
+def nothing() -> list:
+    return [None] * (1 + len(ADDED))
+
+
+def by_leaves(
+    rows: list[list],
+    batch: Batch,
+    leaves: Sequence[Sequence[tuple[str, float]]],
+    here: Collection[str],
+    lists: bool,
+) -> None:
+    """Put documents on new leaves below the node that they are on, or that is all there is.
+
+    Parameters
+    ----------
+    rows : what is known of them so far; it is changed
+    leaves : the best of each document, with P(leaf given the node); none where it stays
+    here : the labels given that stand for the node
+    lists : whether labels are lists
+    """
+    for row, given, best in zip(rows, batch.labels, leaves):
+        if best:
+            at_node = 1.0 if row[1] is None else row[1]
+            (path, p), *others = [(leaf, p * at_node) for leaf, p in best]
+            moved = [path if one in here else one for one in given] if here else [path]
+            row[:] = [*_three([(_cell(moved, lists), p), *others]), "model"]
+
+
+def holds_lists(corpus: Corpus, batch: Batch) -> bool:
+    """Whether the label column holds lists, as it can in JSONL and Parquet."""
+    if corpus.label_column is None:
+        return False
+    if corpus.schema is not None:
+        return "list" in str(corpus.schema.field(corpus.label_column).type)
+    return any(isinstance(cell, list) for cell in batch.columns.get(corpus.label_column, ()))
+
+
+def _cell(labels: Sequence[str], lists: bool) -> Any:
+    return list(labels) if lists or len(labels) > 1 else labels[0]
+
+
+def _three(best: Sequence[tuple]) -> list:
+    best = [*best, (None, None), (None, None)][:3]
+    return [cell for node, p in best for cell in (node, _rounded(p))]
+
+
+def _rounded(p: float | None) -> float | None:
+    # In a large tree even the best can be below 0.0001; only what is 0 is shown as 0.
+    return p and (round(p, 4) or float(f"{p:.1g}"))
