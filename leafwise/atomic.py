@@ -13,7 +13,7 @@ from typing import IO
 from leafwise.exceptions import OutputError
 
 # What goes wrong with the file that is written, rather than with one that is read meanwhile.
-_OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         try:
             yield file
         except OSError as error:
-            if error.errno in _OUTPUT_ERRORS:
+            if error.errno in OUTPUT_ERRORS:
                 raise _cannot_write(name, error) from error
             raise
         try:

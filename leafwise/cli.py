@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from leafwise._version import __version__
-from leafwise.atomic import check_writable, replacing
+from leafwise.atomic import OUTPUT_ERRORS, check_writable, replacing
 from leafwise.exceptions import LeafwiseError, OutputError, TaxonomyError
 
 if TYPE_CHECKING:
@@ -294,15 +294,16 @@ def grow(
         )
         grown = growing.grow(words, n_leaves, verbose=sys.stderr.isatty())
         whole, paths = grown.below(tree, node)
-        if out is not None:
-            whole.save(out)
+        title = corpus.name if tree is None else tree.paths[node]
+        drawing = growing.draw(grown, title)
         if writer is not None:
             _assign(writer, columns, corpus, at, grown.best(paths, 3))
-    title = corpus.name if tree is None else tree.paths[node]
-    if picture is not None:
-        with replacing(picture) as file:
-            growing.picture(grown, title).savefig(file, format=picture.suffix[1:].lower())
-    drawing = growing.draw(grown, title)
+        # What takes long is done: the files appear together, or none does.
+        with nullcontext() if picture is None else replacing(picture) as file:
+            if picture is not None:
+                growing.picture(grown, title).savefig(file, format=picture.suffix[1:].lower())
+            if out is not None:
+                whole.save(out, all_keywords=True)
     if assign == "-":
         _say(drawing)
     else:
@@ -774,7 +775,7 @@ def _say(*lines: str) -> None:
     for line in lines:
         try:
             typer.echo(line, err=True)
-        except BrokenPipeError:  # nobody listens; the work goes on
+        except OSError:  # nobody listens, or a log is full; the work goes on
             _silence(sys.stderr)
 
 
@@ -848,7 +849,13 @@ def main(arguments: list[str] | None = None) -> None:
         signal.signal(signal.SIGINT, _interrupt)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *where: _say(f"Warning: {message}")
-        sys.exit(_run(lambda: app(args=arguments, prog_name="leafwise")))
+        code = _run(lambda: app(args=arguments, prog_name="leafwise"))
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:  # known by now; else Python tries once more, and ends with a code of its own
+        _silence(sys.stdout)
+    sys.exit(code)
 
 
 def _run(command: Callable[[], Any]) -> int:
@@ -866,6 +873,9 @@ def _run(command: Callable[[], Any]) -> int:
         _say("Error: there is not enough memory. Try fewer or shorter documents at a time.")
         return BAD_INPUT
     except OSError as error:  # of the machine: a full disk, a drive that is gone
+        if error.filename is None and error.errno in OUTPUT_ERRORS:  # files say which they are
+            _say(f"Error: Cannot write standard output: {error.strerror}.")
+            return BAD_OUTPUT
         _say(f"Error: {error}.")
         return BAD_INPUT
     except Exception as error:

@@ -44,6 +44,7 @@ from leafwise.corpus_text import (
 from leafwise.corpus_writer import csv_bytes, open_writer
 from leafwise.exceptions import CorpusError, LabelError
 from leafwise.taxonomy import Taxonomy, join_path
+from leafwise.taxonomy_names import clean
 
 __all__ = ["BadRow", "Batch", "Corpus", "open_writer"]
 
@@ -307,7 +308,7 @@ class Corpus:
                 name: [v[i] for i in keep] if type(v) is list else v.take(np.array(keep, np.int64))
                 for name, v in columns.items()
             }
-        # A folder or lines of text are written back without columns of their own.
+        # The label of a folder or of a line of fastText is no column: the one written is new.
         columns = {name: columns[name] for name in self.columns if name in columns}
         return Batch(texts, labels, ids, lines, columns), bad
 
@@ -392,11 +393,19 @@ class Corpus:
         labels = tuple(dict.fromkeys(label for label in found if label))
         if self.taxonomy is not None:
             try:
-                for label in labels:
-                    self.taxonomy.index(label)
+                labels = tuple(self._label(label, self.taxonomy) for label in labels)
             except LabelError as error:
                 return (), str(error).rstrip(".")
         return labels, ""
+
+    def _label(self, label: str, tree: Taxonomy) -> str:
+        """The label, if it is in the tree; in fastText, the path of the one node it stands for."""
+        if self.format == "fasttext" and label not in tree:
+            nodes = formats.fasttext_nodes(tree).get(clean(label), set())
+            if len(nodes) == 1:
+                return tree.paths[min(nodes)]
+        tree.index(label)
+        return label
 
     def _raw(self, row: dict[str, Any]) -> str:
         """A row that was read, much as it was written."""
@@ -418,7 +427,7 @@ class Corpus:
                 raise CorpusError(
                     f'{self.name} ({self.format}) has no columns, so no {option} column "{column}".'
                 )
-        self.columns = ["id"] if self.format == "folder" else ["id", "text"]
+        self.columns = ["id", "text"]  # of which every output can be read again
         self.text_column, self.label_column, self.id_column = "text", "label", "id"
         self._text_columns = ["text"]
 

@@ -6,11 +6,13 @@ import codecs
 import difflib
 import json
 import os
+import re
 import sys
 import tempfile
 import weakref
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import IO, Any
 
 from leafwise.corpus_text import (
@@ -24,7 +26,8 @@ from leafwise.corpus_text import (
     open_bytes,
 )
 from leafwise.exceptions import CorpusError
-from leafwise.taxonomy import join_path
+from leafwise.taxonomy import Taxonomy, join_path
+from leafwise.taxonomy_names import clean
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "fasttext", "text", "folder")
 SUFFIXES = {
@@ -69,15 +72,21 @@ def locate(path: str, owner: object, progress: Progress | None) -> str:
 
 def _spool(stream: IO[bytes], owner: object, progress: Progress | None) -> str:
     """Copy a stream to a file, which goes when its owner does."""
-    handle, path = tempfile.mkstemp(prefix="leafwise-")
-    weakref.finalize(owner, _remove, path)
     done = 0
-    with open(handle, "wb") as file:
-        while data := stream.read(BLOCK):
-            file.write(data)
-            done += len(data)
-            if progress:
-                progress(done, None)
+    try:
+        handle, path = tempfile.mkstemp(prefix="leafwise-")
+        weakref.finalize(owner, _remove, path)
+        with open(handle, "wb") as file:
+            while data := stream.read(BLOCK):
+                file.write(data)
+                done += len(data)
+                if progress:
+                    progress(done, None)
+    except OSError as error:
+        raise CorpusError(
+            f"Cannot copy the documents to {tempfile.gettempdir()}, to read them more than once: "
+            f"{error.strerror}. TMPDIR in the environment names another folder."
+        ) from error
     return path
 
 
@@ -188,6 +197,21 @@ def fasttext_lines(lines: Iterable[Record]) -> Iterator[Record]:
             word, text = [*text.split(None, 1), ""][:2]
             labels.append(word.removeprefix(FASTTEXT))
         yield line, (str(line), text, labels), ""
+
+
+def fasttext_label(label: str) -> str:
+    """A label as one word, since in fastText it ends at the first space."""
+    return re.sub(r" ?(?<!\\)/ ?", "/", clean(label)).replace(" ", "_")
+
+
+@lru_cache(1)
+def fasttext_nodes(tree: Taxonomy) -> dict[str, set[int]]:
+    """Nodes by their names and paths as fastText has them."""
+    nodes: dict[str, set[int]] = {}
+    for forms in (tree.names, tree.paths):
+        for i, form in enumerate(forms):
+            nodes.setdefault(fasttext_label(form), set()).add(i)
+    return nodes
 
 
 def kind_of(value: Any) -> str:

@@ -17,12 +17,13 @@ from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
 from leafwise.atomic import replacing
-from leafwise.corpus_formats import FASTTEXT, SUFFIXES, format_of
+from leafwise.corpus_formats import FASTTEXT, SUFFIXES, fasttext_label, format_of
 from leafwise.exceptions import CorpusError, OutputError
 
 if TYPE_CHECKING:
     from leafwise.corpus import Batch, Corpus
 
+NUMBER = re.compile(r"probability(_\d+)?")  # columns that hold numbers even if all are empty
 OUTPUTS = ("csv", "tsv", "jsonl", "parquet", "fasttext")
 
 
@@ -131,6 +132,8 @@ class Writer:
         if corpus.format == format:
             self._delimiter = corpus.delimiter
         self._label = next((one for one in added if one == corpus.label_column), "label")
+        self._given = corpus.label_column  # where labels were, if the input had any
+        self._numbers = {place for one, place in self._place.items() if NUMBER.fullmatch(one)}
         self._parquet: Any = None
         self._has_header = format not in ("csv", "tsv")
 
@@ -147,7 +150,10 @@ class Writer:
                 raise CorpusError(
                     f'Column "{name}" has {len(added)} values for {len(batch.texts)} documents.'
                 )
-            columns[self._place[name]] = added
+            place = self._place[name]
+            if place == self._given and place in columns:
+                added = _kept(added, batch.labels, columns[place])
+            columns[place] = added
         self._write_header()
         if self._format == "parquet":
             self._write_parquet(columns, len(batch.texts))
@@ -225,9 +231,11 @@ class Writer:
         arrays = {}
         for name in self.columns:
             values = columns.get(name, [None] * n)
-            known = schema is not None and name in schema.names
+            kind = schema.field(name).type if schema and name in schema.names else None
+            if self._parquet is None and name in self._numbers:
+                kind = pa.float64()
             try:
-                arrays[name] = self._array(values, schema.field(name).type if known else None)
+                arrays[name] = self._array(values, kind)
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
                 raise CorpusError(
                     f'Column "{name}" holds values of several types, and Parquet one type a '
@@ -243,6 +251,9 @@ class Writer:
 
         if isinstance(values, pa.Array | pa.ChunkedArray):
             return values
+        if kind is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            # Arrow would make a list of letters of a label.
+            values = [[value] if isinstance(value, str) else value for value in values]
         try:
             array = pa.array(values, type=kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -252,12 +263,23 @@ class Writer:
         return array.cast(pa.string()) if pa.types.is_null(array.type) else array
 
 
+def _kept(
+    added: Sequence[Any], labels: Sequence[tuple[str, ...]], cells: Sequence[Any]
+) -> Sequence[Any]:
+    """Labels to write; where none is new and none was given, the cell as it was, such as []."""
+    if any(isinstance(value, str) for value in added):  # among these, a list would be odd
+        cells = [None if isinstance(cell, list) else cell for cell in cells]
+    return [
+        cell if value is None and not given else value
+        for value, given, cell in zip(added, labels, cells)
+    ]
+
+
 def _fasttext(labels: Sequence[Any], texts: Sequence[str]) -> bytes:
     lines = []
     for label, text in zip(labels, texts):
         several = [label] if isinstance(label, str) else label or []
-        # A label ends at the first space, so a space inside it cannot stay.
-        words = [FASTTEXT + re.sub(r"\s+", "_", one) for one in several if one]
+        words = [FASTTEXT + fasttext_label(one) for one in several if one]
         lines.append(" ".join([*words, re.sub(r"[\r\n]+", " ", text)]) + "\n")
     return _encode("".join(lines))
 

@@ -217,7 +217,8 @@ def test_a_folder_for_each_node(call, folder, pet_texts, pet_labels):
         (where / f"{i:02}.txt").write_text(text)
     done = call("classify", "library")
     assert done.code == 0
-    assert list(done.rows[0]) == ["id", "label", *ADDED]
+    assert list(done.rows[0]) == ["id", "text", "label", *ADDED]
+    assert {row["text"] for row in done.rows} == set(pet_texts)
     by_id = {row["id"]: row for row in done.rows}
     assert len(by_id) == 16
     assert by_id["animals/cats/01.txt"]["label"] == "animals/cats"
@@ -225,6 +226,19 @@ def test_a_folder_for_each_node(call, folder, pet_texts, pet_labels):
     unsorted = [by_id[f"{i:02}.txt"] for i in range(0, 16, 4)]
     assert {row["labelled_by"] for row in unsorted} == {"model"}
     assert sum(row["label"] == pet_labels[4 * i] for i, row in enumerate(unsorted)) >= 3
+
+
+def test_what_is_made_of_a_folder_can_be_read_again(call, folder, pet_texts):
+    Path("pile").mkdir()
+    for i, text in enumerate(pet_texts):
+        Path("pile", f"{i:02}.txt").write_text(text + "\r\nSecond line\n", newline="")
+    assert call("grow", "pile", "--leaves", 2, "-o", "new.yaml", "--assign", "new.csv").code == 0
+    assert call("classify", "-t", "tree.yaml", "pile", "-o", "sorted.parquet").code == 0
+    for name, tree in (("new.csv", "new.yaml"), ("sorted.parquet", "tree.yaml")):
+        again = call("classify", "-t", tree, name, "-o", "again.csv")
+        assert (again.code, len(_read(Path("again.csv"))[1])) == (0, 16)
+        first = _read(Path(name))[1][0]
+        assert (first["id"], first["text"]) == ("00.txt", pet_texts[0] + "\r\nSecond line\n")
 
 
 def test_several_labels(call, folder):
@@ -315,6 +329,49 @@ def test_fasttext_and_lines_of_text(call, folder):
     done = call("classify", "-t", "tree.yaml", "plain.txt")  # nowhere else to put a probability
     assert list(done.rows[0]) == ["id", "text", "label", *ADDED]
     assert [row["label"] for row in done.rows] == ["animals/cats", "animals/dogs"]
+
+
+def test_fasttext_that_is_written_can_be_read(call, folder):
+    Path("spaced.yaml").write_text("big cats: [cat, purr]\nsnake_case, dogs: [dog, bark]\n")
+    Path("d.txt").write_text("The cat purred\nThe dog barked\n")
+    assert call("classify", "-t", "spaced.yaml", "d.txt", "-o", "out.ft").code == 0
+    lines = "__label__big_cats The cat purred\n__label__snake_case,_dogs The dog barked\n"
+    assert Path("out.ft").read_text() == lines
+    done = call("classify", "-t", "spaced.yaml", "out.ft", "-o", "-")
+    assert [row["label"] for row in done.rows] == ["big cats", "snake_case, dogs"]
+    assert {row["labelled_by"] for row in done.rows} == {"given"}
+    assert call("classify", "-t", "spaced.yaml", "out.ft", "-o", "again.ft").code == 0
+    assert Path("again.ft").read_text() == lines
+
+
+def test_probabilities_are_numbers_in_parquet(call, folder):
+    Path("two.yaml").write_text("cats: [cat]\ndogs: [dog]\n")
+    Path("two.csv").write_text("text\na cat\na dog\n")
+    assert call("classify", "-t", "two.yaml", "two.csv", "-o", "out.parquet").code == 0
+    schema = pq.read_schema("out.parquet")
+    assert [str(schema.field(name).type) for name in ADDED] == [
+        "double", "string", "double", "string", "double", "string",
+    ]  # fmt: skip
+
+
+def test_leaves_in_a_column_of_lists_are_lists_of_one(call, folder, pet_texts):
+    pq.write_table(pa.table({"text": pet_texts, "labels": [["cats", "boats"]] * 16}), "in.parquet")
+    options = ("--leaves", 2, "-o", "new.yaml", "--assign", "out.parquet")
+    assert call("grow", "in.parquet", *options).code == 0
+    leaves = pq.read_table("out.parquet")["labels"].to_pylist()
+    known = Taxonomy.load("new.yaml").paths
+    assert {path for one in leaves if one for path in one} <= set(known)
+    assert {len(one) for one in leaves if one} == {1}
+
+
+def test_a_row_without_labels_stays_as_it_is(call, folder, pet_texts):
+    lines = [{"text": text, "labels": ["animals"]} for text in pet_texts[:8]]
+    lines.append({"text": "The boat left", "labels": []})
+    Path("in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options = ("-t", "tree.yaml", "--under", "animals", "--leaves", 2, "--assign", "out.jsonl")
+    assert call("grow", "in.jsonl", *options).code == 0
+    last = json.loads(Path("out.jsonl").read_text().splitlines()[-1])
+    assert last == lines[-1] | dict.fromkeys(ADDED)
 
 
 def test_the_output_can_be_the_input(call, folder):
@@ -551,6 +608,50 @@ def test_wrong_usage(call, folder, arguments, message):
     assert (done.code, done.out) == (2, b"")
     assert message in done.err
     assert done.err.startswith(("Usage: leafwise ", "Error: "))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["grow docs.csv --leaves 2", "taxonomy show tree.yaml", "classify -t tree.yaml docs.csv", "-h"],
+)
+def test_standard_output_without_room(folder, arguments, unbuffered):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *arguments.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT | {"PYTHONUNBUFFERED": unbuffered},
+            timeout=120,
+        )
+    last = done.stderr.decode().splitlines()[-1]
+    assert last == "Error: Cannot write standard output: No space left on device."
+    assert done.returncode == 3
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_no_room_for_messages(folder, model_file):
+    command = [*COMMAND, "classify", "--model", str(model_file), "docs.csv", "-o", "new.csv"]
+    with open("/dev/full", "wb") as full:
+        assert subprocess.run(command, stderr=full, env=ENVIRONMENT, timeout=120).returncode == 0
+    assert len(Path("new.csv").read_text().splitlines()) == 17
+
+
+def test_no_room_for_a_copy_of_standard_input(folder):
+    small = 'ulimit -f 1; exec "$@"'  # files of 512 or 1024 bytes, no more
+    done = subprocess.run(
+        ["sh", "-c", small, "sh", *COMMAND, "classify", "-t", "tree.yaml", "-"],
+        input=b"text\n" + b"a cat\n" * 10_000,
+        capture_output=True,
+        env=ENVIRONMENT | {"TMPDIR": str(folder)},
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        f"Error: Cannot copy the documents to {folder}, to read them more than once: File too "
+        "large. TMPDIR in the environment names another folder.\n"
+    )
 
 
 def test_a_machine_without_room(call, folder, monkeypatch):

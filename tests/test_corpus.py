@@ -130,6 +130,36 @@ def test_fasttext_lines(tmp_path):
     assert batch.columns == {"id": ["1", "3", "4", "5"], "text": batch.texts}
 
 
+LABELS_WITH_SPACES = ["cats/big cats", "snake_case, words", "big cats", "cats / big  cats"]
+
+
+def test_labels_with_spaces_come_back_from_fasttext(tmp_path):
+    tree = Taxonomy.from_paths(["cats/big cats", "snake_case, words", "a_b", "a b", r"or \/ and/x"])
+    labels = [*LABELS_WITH_SPACES, "a_b", r"or \/ and", "or / and", r"or \/ and/x"]
+    corpus = Corpus(put(tmp_path / "d.txt", "text\n" * len(labels)), taxonomy=tree)
+    with open_writer(tmp_path / "out.ft", corpus, ["label"]) as writer:
+        writer.write(corpus.read(), {"label": labels})
+    again = Corpus(tmp_path / "out.ft", taxonomy=tree).read().labels
+    assert [tree.index(*one) for one in again] == [tree.index(label) for label in labels]
+    assert again[:2] == [("cats/big cats",), ("snake_case, words",)]
+    assert "__label__cats/big_cats text" in (tmp_path / "out.ft").read_text().splitlines()
+
+
+def test_labels_of_fasttext_that_fit_no_node_or_several(tmp_path):
+    tree = Taxonomy.from_paths(["x/big cats", "y/big cats", "_z"])
+    path = put(tmp_path / "d.ft", "__label__big_cats one\n__label__z two\n__label__x/big_cats 3\n")
+    corpus = Corpus(path, taxonomy=tree, skip_bad=True)
+    assert corpus.read().labels == [("x/big cats",)]
+    assert [bad.reason for bad in corpus.bad] == [
+        'No node is called "big_cats". Did you mean "x/big cats" or "y/big cats"?',
+        'No node is called "z". Did you mean "_z"?',
+    ]
+    assert Corpus(path).read().labels[0] == ("big_cats",)  # without a tree, as it is written
+    table = put(tmp_path / "d.csv", "text,label\none,x/big_cats\n")
+    with pytest.raises(CorpusError, match='No node is called "x/big_cats"'):
+        Corpus(table, taxonomy=tree).read()
+
+
 def test_lines_of_text_are_documents_without_labels(tmp_path):
     corpus = Corpus(put(tmp_path / "d.txt.gz", "first, with a comma\r\n \r\n second\r\n"))
     batch = corpus.read()
@@ -168,7 +198,7 @@ def test_a_folder_per_class_is_a_tree(tmp_path):
         "sports/golf/2.txt": ("a hole in one", ("sports/golf",)),
     }
     assert corpus.taxonomy_ == Taxonomy.from_paths(["art", "empty class", "sports/golf"])
-    assert batch.columns == {"id": batch.ids}
+    assert batch.columns == {"id": batch.ids, "text": batch.texts}
     assert batch.lines == [1, 2, 3, 4, 5]
     flat = tmp_path / "flat"
     flat.mkdir()
@@ -1075,6 +1105,51 @@ def test_parquet_keeps_the_types_of_columns(tmp_path):
     assert corpus.read().columns["vector"].to_pylist() == [[0.5], [1.5]]
 
 
+def test_probabilities_are_numbers_in_parquet_even_where_there_are_none(tmp_path):
+    old = pa.table({"text": ["a", "b"], "Probability_2": pa.array([None, None], pa.string())})
+    pq.write_table(old, tmp_path / "d.parquet")
+    corpus = Corpus(tmp_path / "d.parquet", batch_size=1)
+    added = ["label", "probability", "probability_2", "label_2", "probability_3", "probability_of"]
+    with open_writer(tmp_path / "out.parquet", corpus, added) as writer:
+        for values in (["x", 1.0, *[None] * 4], ["y", 1, 0.5, "x", None, None]):
+            batch = Batch(["t"], [()], ["1"], [1], {"text": ["t"]})
+            writer.write(batch, dict(zip(added, [[value] for value in values])))
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert dict(zip(out.column_names, map(str, out.schema.types))) == {
+        "text": "string",
+        "Probability_2": "double",
+        "label": "string",
+        "probability": "double",
+        "label_2": "string",
+        "probability_3": "double",
+        "probability_of": "string",
+    }
+    assert out["Probability_2"].to_pylist() == [None, 0.5]
+    with open_writer(tmp_path / "words.parquet", corpus, ["probability"]) as writer:
+        writer.write(corpus.read(), {"probability": ["high", "low"]})
+    assert pq.read_table(tmp_path / "words.parquet")["probability"].to_pylist() == ["high", "low"]
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.parquet"])
+def test_a_cell_without_a_label_stays_where_none_is_added(tmp_path, name):
+    rows = [{"text": text, "labels": one} for text, one in zip("abc", [[], None, ["x"]])]
+    if name == "d.jsonl":
+        put(tmp_path / name, jsonl(rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    corpus = Corpus(tmp_path / name)
+
+    def written(labels: list) -> list:
+        with open_writer(tmp_path / f"out-{name}", corpus, ["labels"]) as writer:
+            writer.write(corpus.read(), {"labels": labels})
+        return Corpus(tmp_path / f"out-{name}").read().columns["labels"]
+
+    assert written([None, None, ["y"]]) == [[], None, ["y"]]
+    assert written([None, None, None]) == [[], None, None]  # a label that is taken away
+    strings = [None, "new", "z"] if name == "d.jsonl" else [None, ["new"], ["z"]]
+    assert written([None, "new", "z"]) == strings
+
+
 def test_json_of_several_types_does_not_fit_parquet(tmp_path):
     rows = [{"text": "a", "n": 1, "nothing": None}, {"text": "b", "n": "two"}]
     corpus = Corpus(put(tmp_path / "d.jsonl", jsonl(rows)), batch_size=1)
@@ -1092,7 +1167,7 @@ def test_json_of_several_types_does_not_fit_parquet(tmp_path):
 def test_a_folder_and_lines_are_written_as_csv_or_fasttext(tmp_path):
     classify(Corpus(make_folder(tmp_path / "docs")), tmp_path / "out")
     lines = (tmp_path / "out").read_text().splitlines()
-    assert lines[:2] == ["id,label,probability", "loose.txt,new,0.0000001"]
+    assert lines[:2] == ["id,text,label,probability", "loose.txt,who knows,new,0.0000001"]
     path = put(tmp_path / "d.ft", "__label__a one\ntwo\n")
     classify(Corpus(path), tmp_path / "out")
     assert (tmp_path / "out").read_text().splitlines()[1] == "1,one,new,0.0000001"
