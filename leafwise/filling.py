@@ -64,6 +64,8 @@ def by_leaves(
         if best:
             at_node = 1.0 if row[1] is None else row[1]
             (path, p), *others = [(leaf, p * at_node) for leaf, p in best]
+            others += [(row[i], row[i + 1]) for i in (2, 4) if row[i + 1] is not None]
+            others.sort(key=lambda other: -other[1])
             moved = [path if one in here else one for one in given] if here else [path]
             row[:] = [*_three([(_cell(moved, lists), p), *others]), "model"]
 

@@ -186,11 +186,17 @@ class Taxonomy:
 
         return load(path, format, language)
 
-    def save(self, path: str | PathLike[str], format: str | None = None) -> None:
-        """Write the tree in one of the formats that `load` reads; a file is replaced as a whole."""
+    def save(
+        self, path: str | PathLike[str], format: str | None = None, *, all_keywords: bool = False
+    ) -> None:
+        """Write the tree in one of the formats that `load` reads; a file is replaced as a whole.
+
+        Keywords that are the words of a node's own name are left out, unless `all_keywords`: then
+        they stay where the node is renamed in the file.
+        """
         from leafwise.taxonomy_formats import save
 
-        save(self, path, format)
+        save(self, path, format, all_keywords)
 
     def to_dict(self) -> dict[str, Any]:
         """Nested mappings that `from_dict` reads back to an equal tree."""
@@ -527,6 +533,7 @@ def _fragments(text: str) -> set[str]:
     return {word[:2] for word in words} | {"-" + word[-2:] for word in words}
 
 
-def own_keywords(tree: Taxonomy, i: int) -> tuple[str, ...] | None:
-    """Keywords of a node where they are not the words of its name."""
-    return None if tree.keywords[i] == default_keywords(tree.names[i]) else tree.keywords[i]
+def own_keywords(tree: Taxonomy, i: int, every: bool = False) -> tuple[str, ...] | None:
+    """Keywords of a node where they are not the words of its name; or all, but of the root."""
+    same = tree.keywords[i] == default_keywords(tree.names[i])
+    return None if same and not (every and i) else tree.keywords[i]

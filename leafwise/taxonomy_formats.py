@@ -53,7 +53,9 @@ def load(path: str | os.PathLike[str], format: str | None, language: str) -> Tax
     return tree
 
 
-def save(tree: Taxonomy, path: str | os.PathLike[str], format: str | None) -> None:
+def save(
+    tree: Taxonomy, path: str | os.PathLike[str], format: str | None, every: bool = False
+) -> None:
     """See `Taxonomy.save`."""
     path = Path(path)
     format = _format_of(path, format)
@@ -61,10 +63,10 @@ def save(tree: Taxonomy, path: str | os.PathLike[str], format: str | None) -> No
         if format == "folder":
             _write_folder(tree, path)
         elif format == "weshclass":
-            _write_weshclass(tree, path.parent if path.name == HIERARCHY else path)
+            _write_weshclass(tree, path.parent if path.name == HIERARCHY else path, every)
         else:
             with replacing(path) as file:
-                file.write(_WRITERS[format](tree).encode())
+                file.write(_WRITERS[format](tree, every).encode())
     except TaxonomyError as error:
         raise TaxonomyError(f"{path}: {error}") from None
     except OutputError:
@@ -170,14 +172,14 @@ def _table_header(row: list[str], delimiter: str, line: int) -> list[str]:
     return header
 
 
-def _write_table(tree: Taxonomy, delimiter: str) -> str:
+def _write_table(tree: Taxonomy, delimiter: str, every: bool) -> str:
     table = io.StringIO(newline="")
     writer = csv.writer(table, delimiter=delimiter, lineterminator="\n")
     writer.writerow(["path", "keywords"])
     if tree.keywords[0]:  # the file has no name for the root, so nothing is its default
         writer.writerow(["/", _cell(tree.keywords[0])])
     for i in range(1, len(tree)):
-        writer.writerow([tree.paths[i], _cell(own_keywords(tree, i))])
+        writer.writerow([tree.paths[i], _cell(own_keywords(tree, i, every))])
     return table.getvalue()
 
 
@@ -291,7 +293,7 @@ def _label_and_words(line: str, number: Mapping[str, int]) -> tuple[str, str]:
     return line.split()[0], words
 
 
-def _write_weshclass(tree: Taxonomy, folder: Path) -> None:
+def _write_weshclass(tree: Taxonomy, folder: Path, every: bool) -> None:
     first: dict[str, int] = {"ROOT": 0}
     for i, name in enumerate(tree.names[1:], start=1):
         j = first.setdefault(name, i)
@@ -305,7 +307,7 @@ def _write_weshclass(tree: Taxonomy, folder: Path) -> None:
         families[above].append(name)
     hierarchy, keywords = [], []
     for i, family in enumerate(families):
-        own = (tree.keywords[0] or None) if i == 0 else own_keywords(tree, i)
+        own = (tree.keywords[0] or None) if i == 0 else own_keywords(tree, i, every)
         if len(family) > 1:
             hierarchy.append("\t".join(family) + "\n")
         else:
@@ -331,11 +333,11 @@ _READERS: dict[str, Callable[[Path, str], Taxonomy]] = {
     "folder": lambda path, _: _read_folder(path),
     "weshclass": lambda path, _: _read_weshclass(path),
 }
-_WRITERS: dict[str, Callable[[Taxonomy], str]] = {
+_WRITERS: dict[str, Callable[[Taxonomy, bool], str]] = {
     "yaml": write_yaml,
     "json": write_json,
-    "csv": lambda tree: _write_table(tree, ","),
-    "tsv": lambda tree: _write_table(tree, "\t"),
+    "csv": lambda tree, every: _write_table(tree, ",", every),
+    "tsv": lambda tree, every: _write_table(tree, "\t", every),
     "turtle": write_turtle,
     "rdfxml": write_rdfxml,
 }

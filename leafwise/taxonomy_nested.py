@@ -151,14 +151,14 @@ def _check_not_inside_itself(
         node = parent[node]
 
 
-def write_nested(tree: Taxonomy) -> dict[str, Any]:
+def write_nested(tree: Taxonomy, every: bool = False) -> dict[str, Any]:
     """Nested mappings of a tree; see `Taxonomy.to_dict`."""
     content: list[Any] = [None] * len(tree)
     family: list[dict[str, Any]] = [{} for _ in content]
     parent = tree.parent.tolist()
     for i in range(len(tree) - 1, -1, -1):  # children come after their parent
         children = dict(reversed(family[i].items()))
-        own = own_keywords(tree, i)
+        own = own_keywords(tree, i, every)
         unclear = children.keys() <= _RESERVED or children.keys() >= {"name", "children"}
         if not children and i:
             content[i] = None if own is None else list(own)
@@ -186,9 +186,9 @@ def read_json(text: str) -> Taxonomy:
     return read_nested(nested)
 
 
-def write_json(tree: Taxonomy) -> str:
+def write_json(tree: Taxonomy, every: bool) -> str:
     try:
-        return json.dumps(write_nested(tree), ensure_ascii=False, indent=2) + "\n"
+        return json.dumps(write_nested(tree, every), ensure_ascii=False, indent=2) + "\n"
     except RecursionError:
         raise TaxonomyError("The tree is too deep for JSON; use YAML or CSV.") from None
 
@@ -244,11 +244,13 @@ def _line(event: Any) -> int:
     return event.start_mark.line + 1
 
 
-def write_yaml(tree: Taxonomy) -> str:
+def write_yaml(tree: Taxonomy, every: bool) -> str:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return yaml.emit(_yaml_events(tree.to_dict()), Dumper=dumper, allow_unicode=True, width=1000)
+    return yaml.emit(
+        _yaml_events(write_nested(tree, every)), Dumper=dumper, allow_unicode=True, width=1000
+    )
 
 
 def _yaml_events(nested: dict[str, Any]) -> Iterator[Any]:

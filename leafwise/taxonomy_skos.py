@@ -120,12 +120,14 @@ def _parse_rdf(data: bytes, format: str) -> Any:
     return statements
 
 
-def _skos_statements(tree: Taxonomy) -> Iterator[tuple[str, str, list[tuple[str, str, bool]]]]:
+def _skos_statements(
+    tree: Taxonomy, every: bool
+) -> Iterator[tuple[str, str, list[tuple[str, str, bool]]]]:
     """For the scheme and each concept: address, class and (property, value, is a link)."""
     scheme = f"{_URN}scheme"
     address = [scheme, *(f"{_URN}node:{quote(path, safe='/')}" for path in tree.paths[1:])]
     for i, name in enumerate(tree.names):
-        own = own_keywords(tree, i)
+        own = own_keywords(tree, i, every)
         # An empty label stands for "no keywords at all".
         words = [] if own is None else (list(own) or [""])
         facts = [("prefLabel", name, False)] if name else []
@@ -137,9 +139,9 @@ def _skos_statements(tree: Taxonomy) -> Iterator[tuple[str, str, list[tuple[str,
         yield address[i], "Concept" if i else "ConceptScheme", facts
 
 
-def write_turtle(tree: Taxonomy) -> str:
+def write_turtle(tree: Taxonomy, every: bool) -> str:
     parts = [f"@prefix skos: <{_SKOS}> .\n"]
-    for address, kind, facts in _skos_statements(tree):
+    for address, kind, facts in _skos_statements(tree, every):
         parts.append(f"\n<{address}> a skos:{kind}")
         for name, value, is_link in facts:
             # JSON escapes a string as Turtle does.
@@ -149,12 +151,12 @@ def write_turtle(tree: Taxonomy) -> str:
     return "".join(parts)
 
 
-def write_rdfxml(tree: Taxonomy) -> str:
+def write_rdfxml(tree: Taxonomy, every: bool) -> str:
     parts = [
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<rdf:RDF xmlns:rdf="{_RDF}" xmlns:skos="{_SKOS}">\n'
     ]
-    for address, kind, facts in _skos_statements(tree):
+    for address, kind, facts in _skos_statements(tree, every):
         parts.append(f'  <skos:{kind} rdf:about="{address}">\n')
         for name, value, is_link in facts:
             if is_link:

@@ -7,11 +7,12 @@ import random
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
-from leafwise import growing
+from leafwise import filling, growing
 from leafwise.cli import main
 from leafwise.exceptions import LabelError, LeafwiseError
 from leafwise.models.growth import HPLSA
@@ -263,7 +264,7 @@ def test_on_a_terminal_there_is_a_bar(call, folder, monkeypatch):
     done = call("grow", "docs.csv", "--leaves", 2)
     assert done.code == 0
     assert "Reading \x1b" in done.err
-    assert "classes \x1b" in done.err
+    assert "leaves \x1b" in done.err
     assert "\x1b" not in done.out
 
 
@@ -282,6 +283,25 @@ def test_the_language_of_the_texts(call, folder):
     odd = call("grow", "german.csv", "-l", "klingon")
     assert odd.code == 2
     assert "--language klingon: expected one of arabic" in odd.err
+
+
+@pytest.mark.parametrize("name", ["t.yaml", "t.json", "t.csv"])
+def test_keywords_stay_when_a_node_is_renamed(call, folder, name):
+    """Also where they are no more than the words of its name."""
+    write("few.csv", ["text"], [["cat sofa"], ["cat sofa"], ["dog gate"], ["dog gate"]])
+    assert call("grow", "few.csv", "--leaves", 2, "-o", name).code == 0
+    text = Path(name).read_text()
+    for old, new in (("cat, sofa", "home"), ("dog, gate", "yard")):
+        spelled = {"t.yaml": "{}:", "t.json": '"{}":', "t.csv": '"{}",'}[name]
+        assert spelled.format(old) in text
+        text = text.replace(spelled.format(old), spelled.format(new))
+    Path(name).write_text(text)
+    tree = Taxonomy.load(name)
+    assert {tree.names[i]: tree.keywords[i] for i in tree.leaves} == {
+        "home": ("cat", "sofa"), "yard": ("dog", "gate"),
+    }  # fmt: skip
+    assert call("classify", "few.csv", "-t", name, "-o", "sorted.csv").code == 0
+    assert [row["label"] for row in table("sorted.csv")] == ["home", "home", "yard", "yard"]
 
 
 # ---- what goes wrong ----------------------------------------------------------------------------
@@ -351,6 +371,18 @@ def test_what_is_refused_before_the_work(call, folder, options, code, message):
     assert "Counted" not in done.err
 
 
+@pytest.mark.parametrize("part", ["picture", "draw"])
+def test_a_late_error_leaves_no_file_of_several(call, folder, monkeypatch, part):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(growing, part, fail)
+    options = ("-o", "new.yaml", "--assign", "out.csv", "--picture", "t.png")
+    with nothing_changes(folder):
+        done = call("grow", "docs.csv", "--leaves", 2, *options)
+    assert (done.code, done.out) != (0, "")
+
+
 def test_an_interrupt_leaves_nothing(call, folder, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -413,6 +445,17 @@ def test_a_crowded_node_is_split_without_labels(call, folder):
     assert call("classify", "docs.csv", "-t", "tree.yaml", "-o", "sorted.csv").code == 0
     same = [a["label"] == b["label"] for a, b in zip(rows, table("sorted.csv"))]
     assert sum(same) >= 44  # of 48
+
+
+def test_the_next_candidates_are_of_the_whole_tree():
+    batch = SimpleNamespace(labels=[(), ()])
+    rows = [["a", 0.5, "b", 0.4, "c", 0.1, "model"], ["a", 0.9, "b", 0.1, "c", 0.0, "model"]]
+    leaves = [[("a/x", 0.9), ("a/y", 0.1)], [("a/y", 0.6), ("a/x", 0.4)]]
+    filling.by_leaves(rows, batch, leaves, set(), False)
+    assert rows == [
+        ["a/x", 0.45, "b", 0.4, "c", 0.1, "model"],
+        ["a/y", 0.54, "a/x", 0.36, "b", 0.1, "model"],
+    ]
 
 
 def test_a_node_that_has_children_already(call, folder):

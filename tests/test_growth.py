@@ -1,6 +1,7 @@
 """HPLSA: tempered EM over co-occurrences, and the tree that grows as β rises."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -343,7 +344,7 @@ def test_a_given_tree_is_kept():
 
 def test_too_few_leaves_are_said():
     alike = np.tile([[3, 1, 2]], (10, 1))
-    with pytest.warns(ConvergenceWarning, match="The tree has 1 leaves, n_leaves=4: the copies of"):
+    with pytest.warns(ConvergenceWarning, match="The tree has fewer leaves than n_leaves=4, 1: no"):
         model = HPLSA(4).fit(alike)
     assert len(model.tree_) == 1
     assert set(model.labels_) == {"/"}
@@ -357,6 +358,27 @@ def test_a_file_gives_back_the_same(grown, drawn, tmp_path):
     np.testing.assert_array_equal(back.transform(drawn.X), grown.transform(drawn.X))
     np.testing.assert_array_equal(back.labels_, grown.labels_)
     assert back.tree_ == grown.tree_
+
+
+def test_a_model_saves_itself(grown, drawn, tmp_path):
+    grown.save(tmp_path / "m.leafwise-model")
+    again = lw.load(tmp_path / "m.leafwise-model")
+    np.testing.assert_array_equal(again.transform(drawn.X), grown.transform(drawn.X))
+
+
+def test_words_are_kept_by_a_clone_and_a_counter_is_not():
+    counter = lw.WordCounter()
+    X = counter.fit_transform(["fig plum", "plum fig fig", "tin zinc", "zinc tin tin"])
+    words = HPLSA(2, vocabulary=counter.get_feature_names_out())
+    assert clone(words).fit(X).tree_ == HPLSA(2, vocabulary=counter).fit(X).tree_
+    with pytest.raises(ValueError, match=r"a counter that is not fitted, as in a clone of this"):
+        clone(HPLSA(2, vocabulary=counter)).fit(X)
+
+
+def test_texts_are_refused_in_any_form():
+    for texts in (["a b", "c"], np.array(["a b", "c"]), pd.Series(["a b", "c"])):
+        with pytest.raises(ValueError, match="HPLSA takes word counts, got texts"):
+            HPLSA(2).fit(texts)
 
 
 def test_a_tree_of_merges():
@@ -373,7 +395,7 @@ def test_a_tree_of_merges():
 
 def test_progress_is_shown(drawn, capsys):
     HPLSA(3, verbose=True).fit(drawn.X)
-    assert "classes" in capsys.readouterr().err
+    assert "leaves" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from leafwise.models._counts import order_by_content
@@ -94,9 +95,11 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
     fold_steps : int
         EM steps to find the classes of a document.
     vocabulary : sequence of str, WordCounter or None
-        The words of X's columns, to name nodes by. None: the columns of a DataFrame, or numbers.
+        The words of X's columns, to name nodes by. None: the columns of a DataFrame, or numbers. A
+        clone keeps words, but not what a counter has counted.
     warm_start : bool
-        Whether `fit` goes on from the tree of the last one, as far as it has grown.
+        Whether `fit` goes on from the leaves of the last one, as far as it has grown: no leaf is
+        taken back, and what stands above them is built and named anew.
     random_state : int or None
         Of the draws of "sem", of what "auto" holds out, and of where a given tree begins.
     verbose : bool
@@ -205,8 +208,8 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         grown = self._grow(documents, n_leaves)
         if not grown.enough:
             warnings.warn(
-                f"The tree has {len(grown.tree.leaves)} leaves, n_leaves={n_leaves}: the copies of "
-                "no other class came apart. Give more documents, fewer leaves, or a schedule of "
+                f"The tree has fewer leaves than n_leaves={n_leaves}, {len(grown.tree.leaves)}: no "
+                "other class came apart. Give more documents, fewer leaves, or a schedule of "
                 "betas that ends higher.",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -227,7 +230,7 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         tree, p = self._begin(counts)
         up = _UP if counts.paths else 0.0
         beta = float(self.betas[0])
-        with progress("classes", n_leaves, self.verbose) as done:
+        with progress("leaves", n_leaves, self.verbose) as done:
             if done:
                 done(len(tree.leaves))
             for beta in map(float, self.betas):
@@ -434,6 +437,12 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         weight = self.p_document_given_leaf_[:, below] @ self.p_leaf_[below]
         return np.argsort(-np.round(weight, 12), kind="stable")[:n]
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to one file that `leafwise.load` reads."""
+        from leafwise.persistence import save
+
+        save(self, path)
+
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the paths of the leaves, the columns of `transform`."""
         check_is_fitted(self, "tree_")
@@ -442,7 +451,8 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
     # ---- what goes in ----
 
     def _counts(self, X: Any, reset: bool = False) -> sparse.csr_matrix:
-        if isinstance(X, list | tuple) and X and isinstance(X[0], str):
+        line = [] if sparse.issparse(X) or np.ndim(X) != 1 else np.asarray(X)[:1].tolist()
+        if line and isinstance(line[0], str):
             raise ValueError(
                 "HPLSA takes word counts, got texts: WordCounter().fit_transform counts their "
                 "words."
@@ -461,7 +471,13 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         if words is None:
             return getattr(self, "feature_names_in_", None)
         if hasattr(words, "get_feature_names_out"):
-            words = words.get_feature_names_out()
+            try:
+                words = words.get_feature_names_out()
+            except NotFittedError:
+                raise ValueError(
+                    "vocabulary is a counter that is not fitted, as in a clone of this estimator. "
+                    "Give counter.get_feature_names_out(), which clones keep."
+                ) from None
         if len(words) != n:
             raise ValueError(f"vocabulary has {len(words)} words, expected {n}: one per column.")
         return np.asarray(words, dtype=object)

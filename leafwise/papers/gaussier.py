@@ -47,7 +47,7 @@ N_GROUPS, N_DOCUMENTS = 16, 700  # G 6.1
 SOFT, HARD = ("G_l", "G_α"), ("G_l, one leaf", "G_α, one leaf")
 WEIGHTED = ("G_l, by documents", "G_α, by documents")
 OTHERS = ("NMI", "largest", "leaves")
-HLDA_SMOOTHING, HLDA_BRANCHING = (0.5, 0.7, 1.0, 1.4), 10.0  # the leaves depend on both
+HLDA_SMOOTHING, HLDA_BRANCHING = (0.7, 1.0, 1.4), 10.0  # the leaves depend on both
 GROUP, N_LEAVES, N_WORDS = (
     "politics/talk.politics.mideast",
     4,
@@ -190,7 +190,7 @@ def _agglomerative(linkage: str, metric: str) -> Method:
     return cluster
 
 
-def hlda(X: sparse.csr_matrix, smoothing: float, seed: int, n_steps: int = 300) -> np.ndarray:
+def hlda(X: sparse.csr_matrix, smoothing: float, seed: int, n_steps: int = 200) -> np.ndarray:
     """Return the leaf of each document under tomotopy's hierarchical LDA, of three levels."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of how its own parts are found
@@ -217,7 +217,7 @@ def _hlda_note() -> str:
     if find_spec("tomotopy") is None:
         return "hLDA is left out: it needs tomotopy, which is not installed."
     return (
-        "hLDA is tomotopy's, with three levels and 300 steps; as its number of leaves cannot be "
+        "hLDA is tomotopy's, with three levels and 200 steps; as its number of leaves cannot be "
         f"set, it is run with γ of {HLDA_BRANCHING:g} and η of "
         f"{', '.join(f'{eta:g}' for eta in HLDA_SMOOTHING)}, and the number nearest is taken."
     )
