@@ -8,7 +8,8 @@ EXPERIMENTS := toutanova-table-3 toutanova-table-4 toutanova-figure-2 \
   veeramachaneni-table-2 veeramachaneni-figure-4 \
   erkan-table-1 erkan-table-2 erkan-table-3 erkan-figure-1 erkan-figure-2 erkan-figure-3 \
   erkan-figure-4 erkan-figure-5 erkan-figure-6 \
-  zhu-table-2 zhu-table-3 zhu-figure-3 gaussier-figure-5
+  zhu-table-2 zhu-table-3 zhu-figure-3 \
+  gaussier-table-1 gaussier-figure-3 gaussier-figure-5
 
 .PHONY: help install demo test lint bench docs clean
 
@@ -50,6 +51,8 @@ docs: install
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python benchmarks/dirichlet.py --large --data $(DATA) --out docs/scale-dirichlet.md
 	$(BIN)/python benchmarks/graph.py --data $(DATA) --out docs/scale-graph.md
+	$(BIN)/python benchmarks/growth.py --data $(DATA) --out docs/scale-growth.md
+	$(BIN)/python benchmarks/growth.py --data $(DATA) --tree docs/newsgroups-tree.md
 	$(BIN)/python benchmarks/pictures.py docs --data $(DATA)
 	for name in $(EXPERIMENTS); do \
 	  $(BIN)/leafwise reproduce $$name --data $(DATA) --out docs/reproduction || exit 1; \

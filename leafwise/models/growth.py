@@ -451,8 +451,8 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
     # ---- what goes in ----
 
     def _counts(self, X: Any, reset: bool = False) -> sparse.csr_matrix:
-        line = [] if sparse.issparse(X) or np.ndim(X) != 1 else np.asarray(X)[:1].tolist()
-        if line and isinstance(line[0], str):
+        in_line = isinstance(X, list | tuple) or getattr(X, "ndim", 2) == 1
+        if in_line and len(X) and isinstance(next(iter(X)), str):
             raise ValueError(
                 "HPLSA takes word counts, got texts: WordCounter().fit_transform counts their "
                 "words."
