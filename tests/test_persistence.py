@@ -181,6 +181,7 @@ def first_array(data):
         (break_learned("fit", 1), "learns no 'fit'"),
         (break_learned("temperature_", -1), "temperature is no positive number"),
         (break_learned("temperature_", "hot"), "is damaged"),
+        (break_learned("doubt_", 1), "doubt is no number from 0 to 1"),
         (break_learned("nodes_", {"list": [0]}), "is damaged"),
         (break_learned("classes_", {"strings": [1], "fixed": True}), "stands where a string must"),
         (lambda d, _: d.update(model=[1, 2]), "a list stands where there can be none"),

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import leafwise as lw
-from leafwise.exceptions import LabelError
+from leafwise.exceptions import LabelError, ModelFileError
 from leafwise.keywords import read_keywords
 from leafwise.labels import Classes, read_labels
 from leafwise.models import _base, taxonomy_classifier
+from leafwise.synthetic import make_corpus
 
 
 def match(model, texts, known):
@@ -197,6 +199,8 @@ def test_keywords_that_are_in_no_document_are_named(pet_texts):
         ({"nodes": "some"}, "nodes='some': expected"),
         ({"nodes": []}, "nodes is empty"),
         ({"counter": str}, "counter=.*: expected a WordCounter"),
+        ({"spread": "yes"}, "spread='yes': expected one of"),
+        ({"keywords": ["cat"]}, "keywords=.*: expected one of"),
     ],
 )
 def test_wrong_settings(settings, message, pets, pet_texts):
@@ -219,9 +223,10 @@ def test_wrong_calls(pets, pet_texts):
         lw.TaxonomyClassifier(pets).fit(pet_texts).explain("cat", "animals")
 
 
-def test_a_keyword_that_comes_later_is_known(pets, pet_texts):
+@pytest.mark.parametrize("times", [4, 20])  # the second is enough for linear scores
+def test_a_keyword_that_comes_later_is_known(pets, pet_texts, times):
     tree = lw.Taxonomy.from_dict({"cats": ["cat", "lynx"], "dogs": ["dog"], "tools": ["hammer"]})
-    model = lw.TaxonomyClassifier(tree).fit(pet_texts)
+    model = lw.TaxonomyClassifier(tree).fit(times * pet_texts)
     found = model.predict(["a lynx", "the hammer"])
     assert found.tolist() == ["cats", "tools"]
 
@@ -254,6 +259,142 @@ def test_a_failed_fit_leaves_no_half_of_the_last_one(pets, pet_texts):
         model.fit(pet_texts[:8], ["nowhere"] * 8)
     with pytest.raises(ValueError, match="not fitted yet"):
         model.predict(pet_texts)
+
+
+# ---- neighbours and linear scores ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many():
+    """240 documents of four leaves, their labels, and every tenth of these."""
+    tree = lw.Taxonomy.from_paths(["a/x", "a/y", "b/z", "b/w"])
+    drawn = make_corpus(tree, 240, 300, 25, concentration=30, random_state=5)
+    few = [label if i % 10 == 0 else None for i, label in enumerate(drawn.labels)]
+    return tree, drawn.texts(), np.array(drawn.labels), few
+
+
+def test_stages_say_what_they_did(many):
+    tree, texts, y, few = many
+    model = lw.TaxonomyClassifier(tree).fit(texts, few)
+    assert model.coef_.shape == (len(model.counter_.vocabulary_), 4)
+    said = " ".join(model.report_)
+    assert "what is sure is spread over them" in said
+    assert "before and after spreading" in said
+    assert np.mean(model.transduction_ == y) > 0.9
+    alone = lw.TaxonomyClassifier(tree, spread=False).fit(texts, few)
+    assert alone.coef_ is alone.intercept_ is alone.idf_ is None
+    assert "spread" not in " ".join(alone.report_)
+
+
+def test_enough_labels_decide_and_calibrate(many):
+    tree, texts, y, _ = many
+    some = [label if i % 2 else None for i, label in enumerate(y)]
+    model = lw.TaxonomyClassifier(tree).fit(texts, some)
+    said = " ".join(model.report_)
+    assert "so say 120 labels held out" in said
+    assert "Probabilities are set by 120 labels held out." in said
+    assert 0 <= model.doubt_ < 0.5
+    proba = model.predict_proba(texts)
+    assert proba.sum(axis=1) == pytest.approx(np.ones(240))
+    assert (proba >= model.doubt_ / 4 - 1e-12).all()
+    every = lw.TaxonomyClassifier(tree).fit(texts, y.tolist())
+    assert every.coef_ is not None
+    assert every.score(texts, y) > 0.95
+
+
+@pytest.mark.parametrize("n_labels", [0, 24, 120])
+def test_the_order_of_documents_changes_nothing(many, n_labels):
+    tree, texts, y, _ = many
+    named = tree
+    labels = [label if i < n_labels else None for i, label in enumerate(y)]
+    if not n_labels:
+        texts = [f"{label[-1]}word {text}" if i % 4 == 0 else text
+                 for i, (label, text) in enumerate(zip(y, texts))]  # fmt: skip
+        named = lw.Taxonomy.from_paths(
+            tree.paths[1:], keywords={path: [f"{path[-1]}word"] for path in set(y)}
+        )
+    order = np.random.default_rng(0).permutation(len(texts))
+    one = lw.TaxonomyClassifier(named).fit(texts, labels)
+    other = lw.TaxonomyClassifier(named).fit([texts[i] for i in order], [labels[i] for i in order])
+    np.testing.assert_array_equal(one.transduction_[order], other.transduction_)
+    np.testing.assert_array_equal(one.predict_proba(texts), other.predict_proba(texts))
+
+
+def test_without_keywords(many):
+    tree, texts, y, few = many
+    with pytest.raises(ValueError, match="nothing to learn from"):
+        lw.TaxonomyClassifier(tree, keywords=False).fit(texts)
+    named = lw.Taxonomy.from_paths(
+        tree.paths[1:], keywords={y[0]: [texts[5].split()[0]], y[1]: [texts[6].split()[0]]}
+    )
+    without = lw.TaxonomyClassifier(named, keywords=False).fit(texts, few)
+    same = lw.TaxonomyClassifier(tree, keywords=False).fit(texts, few)
+    np.testing.assert_allclose(without.predict_proba(texts), same.predict_proba(texts))
+    assert "With a keyword: 0." in " ".join(without.report_)
+
+
+def test_linear_scores_are_kept_in_a_file(many, tmp_path):
+    tree, texts, _, few = many
+    model = lw.TaxonomyClassifier(tree).fit(texts, few)
+    model.save(tmp_path / "m")
+    again = lw.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict_proba(texts), model.predict_proba(texts))
+    for name in ("coef_", "intercept_", "idf_"):
+        kept = getattr(model, name)
+        setattr(model, name, kept[:-1])
+        model.save(tmp_path / "bad")
+        with pytest.raises(ModelFileError, match="linear scores do not fit the words and classes"):
+            lw.load(tmp_path / "bad")
+        setattr(model, name, kept)
+    alone = lw.TaxonomyClassifier(tree, spread=False).fit(texts, few)
+    alone.save(tmp_path / "a")
+    np.testing.assert_array_equal(
+        lw.load(tmp_path / "a").predict_proba(texts), alone.predict_proba(texts)
+    )
+
+
+def test_linear_scores_are_explained(many):
+    """Two nodes' explanations differ as their log probabilities do, besides what has no word."""
+    tree, texts, _, few = many
+    model = lw.TaxonomyClassifier(tree).fit(texts, few)
+    text, n_classes = texts[3], len(model.classes_)
+    said = [sum(w for _, w in model.explain(text, path).words) for path in model.classes_]
+    X = model.counter_.transform([text])
+    linear = (model._linear.weigh(X) @ model.coef_)[0] / model.temperature_
+    # Each is a class against the mean of the others.
+    against = linear - (linear.sum() - linear) / (n_classes - 1)
+    by_model = model.model_.word_evidence
+    of_model = [
+        (model._temper(X)[0] * model.model_._as_read(X).data * by_model(c, X.indices)).sum()
+        for c in range(n_classes)
+    ]
+    weight = taxonomy_classifier._MODEL / model.temperature_
+    assert said == pytest.approx(against + weight * np.array(of_model))
+
+
+def test_a_large_tree_has_the_model_alone(many, monkeypatch):
+    tree, texts, _, few = many
+    monkeypatch.setattr(taxonomy_classifier, "MOST", 1000)
+    model = lw.TaxonomyClassifier(tree).fit(texts, few)
+    assert model.coef_ is None
+
+
+def test_doubt_is_shared_among_all():
+    log_joint = np.log([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05]])
+    p = np.exp(taxonomy_classifier._with_doubt(log_joint, 0.3))
+    assert p == pytest.approx(0.1 + 0.7 * np.exp(log_joint))
+
+
+def test_the_likeliest_temperature_and_doubt_are_found():
+    """Labels drawn as sure as said, twice as unsure, and with a part drawn blindly."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(20_000, 4)) * 3
+    for temperature, doubt in ((1.0, 0.0), (2.0, 0.0), (1.0, 0.2), (2.0, 0.2)):
+        p = doubt / 4 + (1 - doubt) * softmax(z / temperature, axis=1)
+        drawn = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)
+        found = taxonomy_classifier._likeliest(np.eye(4)[drawn], z, True)
+        assert found[0] == pytest.approx(temperature, rel=0.1)
+        assert found[1] == pytest.approx(doubt, abs=0.05)
 
 
 def test_membership_of_no_labels_is_empty(pets):

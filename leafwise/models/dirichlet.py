@@ -29,6 +29,7 @@ _CANDIDATES = 200
 _TEMPERED = {"least": 0.03, "most": 200}
 _AS_GIVEN = {"least": 1e-6, "most": 5000}
 _LONGEST = 5.0  # median lengths: what a longer document counts for when it is learned from
+_FEW = 200  # documents: of fewer each fifth is held out in turn to choose σ
 _FIRST = 0.5  # of a keyword's weight, when there is nothing else to go by
 
 
@@ -213,9 +214,17 @@ class HierarchicalDirichlet(DirichletTree):
         if by_documents:
             rng = np.random.default_rng(self.random_state)
             drawn = rng.permutation(evidence.n_pool)[: 5 * self.sample_size]
-            judged, others = np.array_split(drawn, [-(-len(drawn) // 5)])
+            fifths = np.array_split(drawn, min(5, len(drawn)))
+            if len(drawn) > _FEW:  # so many that a fifth tells enough
+                fifths = fifths[:1]
             self.sigma_ = _sigma.likeliest(
-                lambda s: self._held_out(evidence, judged, others, s), float(evidence.pool.sum())
+                lambda s: np.concatenate(
+                    [
+                        self._held_out(evidence, fifth, np.setdiff1d(drawn, fifth), s)
+                        for fifth in fifths
+                    ]
+                ),
+                float(evidence.pool.sum()),
             )
         elif auto:
             self.sigma_ = 1.0

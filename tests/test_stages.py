@@ -1,0 +1,123 @@
+"""The stages of TaxonomyClassifier after a model's sorting."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.svm import LinearSVC
+
+from leafwise.models import _stages as stages
+from leafwise.models._tfidf import LogTfIdf
+from leafwise.models.graph import neighbor_graph
+from leafwise.synthetic import make_corpus
+from leafwise.taxonomy import Taxonomy
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    tree = Taxonomy.from_paths(["a/x", "a/y", "b/z"])
+    return make_corpus(tree, 240, 200, 30, concentration=30, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def truth(corpus):
+    return np.unique(corpus.y, return_inverse=True)[1]
+
+
+def indicator(column: np.ndarray, known: np.ndarray, n_classes: int = 3) -> sparse.csr_matrix:
+    ones = np.ones(len(known))
+    return sparse.csr_matrix((ones, (known, column[known])), (len(column), n_classes))
+
+
+def test_neighbours_that_agree(corpus, truth):
+    graph = neighbor_graph(corpus.X, 5, symmetric=True)
+    dense, shares = graph.toarray(), []
+    for i, row in enumerate(dense):
+        if row.sum() > 0:
+            shares.append(sum(row[truth == truth[i]]) / row.sum())
+    assert stages.agreement(graph, truth) == pytest.approx(np.mean(shares))
+    assert stages.agreement(graph, np.zeros_like(truth)) == pytest.approx(1.0)
+    assert stages.agreement(graph, np.arange(len(truth))) == 0.0
+
+
+def test_documents_without_neighbours_do_not_count():
+    graph = sparse.csr_matrix([[0, 1.0, 0], [1.0, 0, 0], [0, 0, 0]])
+    assert stages.agreement(graph, np.array([0, 0, 1])) == 1.0
+    assert stages.agreement(sparse.csr_matrix((3, 3)), np.array([0, 0, 1])) == 0.0
+
+
+def test_trust_rises_from_nothing_to_all():
+    low, high = stages._AGREEMENT
+    assert [stages.trust(a) for a in (0.0, low, (low + high) / 2, high, 1.0)] == pytest.approx(
+        [0, 0, 0.5, 1, 1]
+    )
+
+
+def test_the_surest_documents_of_each_class():
+    rng = np.random.default_rng(0)
+    log_p = np.log(rng.dirichlet(np.ones(4), 120))
+    membership = sparse.csr_matrix((np.ones(3), ([0, 1, 2], [3, 3, 0])), (120, 4))
+    seeds = stages.surest(log_p, membership)
+    n = int(stages._SUREST * 120 / 4)
+    assert seeds[:3].tolist() == membership[:3].toarray().tolist()
+    best = log_p.argmax(axis=1)
+    for c in range(4):
+        own = [i for i in range(3, 120) if best[i] == c]
+        wanted = sorted(own, key=lambda i: -log_p[i, c])[:n]
+        assert np.flatnonzero(seeds[3:, c]).tolist() == sorted(i - 3 for i in wanted)
+
+
+def test_spreading_has_the_shares_asked_for():
+    # Two groups of documents that have nothing in common, and one seed in each.
+    block = np.ones((4, 4)) - np.eye(4)
+    graph = sparse.csr_matrix(sparse.block_diag([block, block]))
+    seeds = np.zeros((8, 3))
+    seeds[0, 0] = seeds[4, 2] = 1.0
+    p = np.exp(stages.spread(graph, seeds, np.array([0.5, 0.25, 0.25])))
+    assert p.sum(axis=1) == pytest.approx(np.ones(8))
+    assert p.argmax(axis=1).tolist() == [0] * 4 + [2] * 4
+    assert (p[:, 1] < 1e-6).all()  # nothing was spread of it
+
+
+def test_linear_scores_are_those_of_support_vector_machines(corpus, truth):
+    tfidf = LogTfIdf().fit(corpus.X)
+    V, weight = tfidf.transform(corpus.X), np.linspace(0.1, 1, len(truth))
+    machines = LinearSVC(random_state=0).fit(V, truth, sample_weight=weight)
+    linear = stages.fit_linear(V, truth, weight, 3, tfidf.idf_)
+    assert linear.scores(corpus.X) == pytest.approx(machines.decision_function(V))
+    # A class that no document is of, among four; and two classes, of which one machine is learned.
+    column = np.where(truth == 2, 3, 0)
+    two = stages.fit_linear(V, column, weight, 4, tfidf.idf_)
+    margin = LinearSVC(random_state=0).fit(V, column, sample_weight=weight).decision_function(V)
+    scores = two.scores(corpus.X)
+    assert scores[:, [0, 3]] == pytest.approx(np.column_stack([-margin, margin]))
+    assert (scores[:, [1, 2]] == stages._MARGIN).all()
+    assert stages.fit_linear(V, np.zeros(len(truth), int), weight, 3, tfidf.idf_) is None
+
+
+def test_how_many_words_are_known(corpus):
+    linear = stages.LinearScores(np.zeros((4, 2)), np.zeros(2), np.array([1.0, 0, 2.0, 0]))
+    X = sparse.csr_matrix([[1, 3, 0, 0], [2, 0, 2, 0], [0, 0, 0, 5], [0, 0, 0, 0]])
+    assert linear.known(X).tolist() == [[0.25], [1.0], [0.0], [0.0]]
+
+
+def test_where_all_have_labels_nothing_is_spread(corpus, truth):
+    every = indicator(truth, np.arange(len(truth)))
+    linear, agreed = stages.learn_anew(corpus.X, every, np.zeros((len(truth), 3)), None)
+    tfidf = LogTfIdf().fit(corpus.X)
+    alone = stages.fit_linear(tfidf.transform(corpus.X), truth, np.ones(len(truth)), 3, tfidf.idf_)
+    assert agreed is None
+    np.testing.assert_array_equal(linear.coef, alone.coef)
+
+
+def test_a_vague_sorting_is_made_clearer(corpus, truth):
+    """Six in ten sorted well, and a label each: neighbours put most of the others right."""
+    rng = np.random.default_rng(1)
+    guess = np.where(rng.random(len(truth)) < 0.6, truth, rng.integers(0, 3, len(truth)))
+    log_p = np.log(0.2 + 0.4 * np.eye(3)[guess])
+    known = np.array([np.flatnonzero(truth == c)[0] for c in range(3)])
+    graph = neighbor_graph(corpus.X, stages.K, symmetric=True)
+    linear, agreed = stages.learn_anew(corpus.X, indicator(truth, known), log_p, graph)
+    right = np.mean(linear.scores(corpus.X).argmax(axis=1) == truth)
+    assert 0.38 < agreed < 0.75
+    assert np.mean(guess == truth) < 0.8
+    assert right > 0.95
