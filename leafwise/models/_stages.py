@@ -23,6 +23,8 @@ K, POWER = 15, 2.0  # neighbours, and how much more near ones count
 _SUREST = 0.1  # of the documents of a class are spread, besides those with labels
 _AGREEMENT = 0.38, 0.75  # of neighbours: at the first nothing is spread, at the second in full
 _SPREAD, _MODEL, _LINEAR = 4.0, 0.5, 2.0  # what each counts where they are put together
+_ROUNDS = 2  # what was learned is spread again, which helps where labels are few
+_SHARPER = 3.0  # linear scores, times this, are about as sure as they are right
 _GUESSED = 0.1  # what a document without a label counts for the linear scores
 _MARGIN = -1.5  # linear score of a class that no document is of
 _LEAST = 1e-9
@@ -66,7 +68,7 @@ def fit_linear(
     V are weighed words, `column` the class of each document, and `weight` what it counts.
     """
     there = np.unique(column)
-    if len(there) < 2:
+    if len(there) < 2:  # or no document at all
         return None
     svm = LinearSVC(C=1.0, random_state=0).fit(V, column, sample_weight=weight)
     both = len(there) == 2  # one machine does for two classes
@@ -157,26 +159,28 @@ def learn_anew(
     n_classes = log_p.shape[1]
     labelled = np.diff(membership.indptr) > 0
     known = np.flatnonzero(labelled)
-    column = np.asarray(membership.argmax(axis=1)).ravel()
+    given = np.asarray(membership.argmax(axis=1)).ravel()
     tfidf = LogTfIdf().fit(X)
     V = tfidf.transform(X)
-    agreed = None
-    if graph is not None:
-        best = np.where(labelled, column, log_p.argmax(axis=1))
-        agreed = agreement(graph, best)
-        together = log_p
+    if graph is None:
+        return Learned(fit_linear(V, given, np.ones(len(given)), n_classes, tfidf.idf_), None)
+    agreed = agreement(graph, np.where(labelled, given, log_p.argmax(axis=1)))
+    beside = _MODEL * log_p
+    first = fit_linear(V[known], given[known], np.ones(len(known)), n_classes, tfidf.idf_)
+    if first is not None:
+        beside = beside + _LINEAR * log_softmax(V @ first.coef + first.intercept, axis=1)
+    found, linear = log_p, None
+    for _ in range(_ROUNDS if trust(agreed) > 0 else 1):
+        together = beside
         if trust(agreed) > 0:
-            shares = softmax(log_p, axis=1).mean(axis=0)
-            spread_p = spread(graph, surest(log_p, membership), shares)
-            together = _SPREAD * trust(agreed) * spread_p + _MODEL * log_p
-        if len(known):
-            first = fit_linear(V[known], column[known], np.ones(len(known)), n_classes, tfidf.idf_)
-            if first is not None:
-                scores = V @ first.coef + first.intercept
-                together = together + _LINEAR * log_softmax(scores, axis=1)
-        column = np.where(labelled, column, together.argmax(axis=1))
+            shares = softmax(found, axis=1).mean(axis=0)
+            spread_p = spread(graph, surest(found, membership), shares)
+            together = beside + _SPREAD * trust(agreed) * spread_p
+        column = np.where(labelled, given, together.argmax(axis=1))
         sure = softmax(together, axis=1).max(axis=1)
         weight = np.where(labelled, 1.0, _GUESSED * sure)
-    else:
-        weight = np.ones(len(column))
-    return Learned(fit_linear(V, column, weight, n_classes, tfidf.idf_), agreed)
+        linear = fit_linear(V, column, weight, n_classes, tfidf.idf_)
+        if linear is None:
+            break
+        found = log_softmax(_SHARPER * (V @ linear.coef + linear.intercept), axis=1)
+    return Learned(linear, agreed)
