@@ -1,11 +1,46 @@
+import csv
+import io
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from leafwise.cli import main
 from leafwise.taxonomy import Taxonomy
 
 ROOT = Path(__file__).parent.parent
+
+
+class Ended(NamedTuple):
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        return list(csv.DictReader(io.StringIO(self.out.decode())))
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
+
+
+@pytest.fixture
+def call(capsysbinary, monkeypatch):
+    """Run a command here, as `leafwise ARGUMENTS` would."""
+
+    def run(*arguments, stdin: bytes | None = None) -> Ended:
+        if stdin is not None:
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsysbinary.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capsysbinary.readouterr()
+        assert b"Traceback" not in err
+        return Ended(stop.value.code, out, err.decode())
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ rest calls `main` here, which saves the seconds that each new process takes to s
 
 import csv
 import gzip
-import io
 import json
 import os
 import re
@@ -19,17 +18,17 @@ import time
 import xml.etree.ElementTree as ElementTree
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer.main
+from conftest import Ended
 
 import leafwise
 from leafwise import metrics
-from leafwise.cli import _run, app, main
+from leafwise.cli import _run, app
 from leafwise.datasets import NEWSGROUPS_15
 from leafwise.papers import EXPERIMENTS
 from leafwise.taxonomy import Taxonomy
@@ -41,16 +40,6 @@ COMMAND = [sys.executable, "-m", "leafwise"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"}
 
 
-class Ended(NamedTuple):
-    code: int
-    out: bytes
-    err: str
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        return list(csv.DictReader(io.StringIO(self.out.decode())))
-
-
 def in_a_process(*arguments, stdin=b"", environment=None) -> Ended:
     done = subprocess.run(
         [*COMMAND, *map(str, arguments)],
@@ -60,23 +49,6 @@ def in_a_process(*arguments, stdin=b"", environment=None) -> Ended:
         timeout=120,
     )
     return Ended(done.returncode, done.stdout, done.stderr.decode())
-
-
-@pytest.fixture
-def call(capsysbinary, monkeypatch):
-    """Run a command here, as `leafwise ARGUMENTS` would."""
-
-    def run(*arguments, stdin: bytes | None = None) -> Ended:
-        if stdin is not None:
-            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsysbinary.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capsysbinary.readouterr()
-        assert b"Traceback" not in err
-        return Ended(stop.value.code, out, err.decode())
-
-    return run
 
 
 @pytest.fixture

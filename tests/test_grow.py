@@ -8,12 +8,10 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import pytest
 
 from leafwise import filling, growing
-from leafwise.cli import main
 from leafwise.exceptions import LabelError, LeafwiseError
 from leafwise.models.growth import HPLSA
 from leafwise.taxonomy import Taxonomy
@@ -33,29 +31,6 @@ PATHS = {
 }
 TREE = "animals:\n  cats: [cat]\n  dogs: [dog]\nvehicles:\n  boats: [boat, sail]\n"
 ADDED = ["probability", "label_2", "probability_2", "label_3", "probability_3", "labelled_by"]
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(capsysbinary, monkeypatch):
-    """Run a command here, as `leafwise ARGUMENTS` would."""
-
-    def run(*arguments, stdin: bytes | None = None) -> Ended:
-        if stdin is not None:
-            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsysbinary.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capsysbinary.readouterr()
-        assert b"Traceback" not in err
-        return Ended(stop.value.code, out.decode(), err.decode())
-
-    return run
 
 
 def made_up(n: int = 12) -> list[tuple[str, str]]:
@@ -108,7 +83,7 @@ def test_a_tree_is_drawn_and_kept(call, folder):
         "Counted 27 different words in 48 documents, without those that only one of them has.\n"
         "Wrote 6 nodes to new.yaml.\n"
     )
-    lines = done.out.splitlines()
+    lines = done.text.splitlines()
     assert lines[0] == "docs.csv (48 documents)"
     assert max(map(len, lines)) <= growing.WIDTH
     tree = Taxonomy.load("new.yaml")
@@ -166,7 +141,7 @@ def test_classify_takes_the_tree_as_it_is(call, folder):
     assert grown.code == 0
     assert "Left out 1 bad row; bad-rows.csv says why.\n" in grown.err
     assert "4 documents without a word that others have too: no leaf there.\n" in grown.err
-    assert "\t" not in grown.out
+    assert "\t" not in grown.text
     assert (
         call("classify", "messy.csv", "--skip-bad", "-t", "new.yaml", "-o", "sorted.csv").code == 0
     )
@@ -224,7 +199,7 @@ def test_fewer_leaves_than_asked_for(call, folder):
     assert done.code == 0
     assert "2 leaves were found, not 4: no other topic of these documents comes apart." in done.err
     assert "Warning" not in done.err
-    assert done.out == (
+    assert done.text == (
         "few.csv (4 documents)\n"
         "├── cat, purrs, sofa (2)\n"
         "│   · cat purrs sofa\n"
@@ -238,7 +213,7 @@ def test_the_rows_alone_go_to_standard_output(call, folder):
     texts = Path("docs.csv").read_bytes()
     done = call("grow", "-", "--leaves", 2, "--assign", "-", stdin=texts)
     assert done.code == 0
-    rows = list(csv.DictReader(io.StringIO(done.out)))
+    rows = list(csv.DictReader(io.StringIO(done.text)))
     assert [row["labelled_by"] for row in rows] == ["model"] * 48
     assert "standard input (48 documents)\n├── " in done.err
     assert done.err.endswith("Wrote 48 documents to standard output.\n")
@@ -249,7 +224,7 @@ def test_documents_cannot_steer_the_terminal(call, folder):
     write("odd.csv", ["text"], rows)
     done = call("grow", "odd.csv", "--leaves", 2)
     assert done.code == 0
-    assert not {"\x1b", "\x07", "\r", "\u202e"} & set(done.out)
+    assert not {"\x1b", "\x07", "\r", "\u202e"} & set(done.text)
 
 
 def test_labels_of_another_tree_are_no_hindrance(call, folder):
@@ -265,7 +240,7 @@ def test_on_a_terminal_there_is_a_bar(call, folder, monkeypatch):
     assert done.code == 0
     assert "Reading \x1b" in done.err
     assert "leaves \x1b" in done.err
-    assert "\x1b" not in done.out
+    assert "\x1b" not in done.text
 
 
 def test_the_language_of_the_texts(call, folder):
@@ -327,7 +302,7 @@ def test_documents_that_make_no_tree(call, folder, text, message):
     Path("bad.csv").write_text(text)
     with nothing_changes(folder):
         done = call("grow", "bad.csv", "-o", "new.yaml", "--assign", "out.csv")
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.text) == (1, "")
     assert f"Error: {message}" in done.err or f"Error: There are {message}" in done.err
 
 
@@ -366,7 +341,7 @@ def test_documents_that_make_no_tree(call, folder, text, message):
 def test_what_is_refused_before_the_work(call, folder, options, code, message):
     with nothing_changes(folder):
         done = call("grow", "docs.csv", *options)
-    assert (done.code, done.out) == (code, "")
+    assert (done.code, done.text) == (code, "")
     assert f"Error: {message}" in done.err
     assert "Counted" not in done.err
 
@@ -380,7 +355,7 @@ def test_a_late_error_leaves_no_file_of_several(call, folder, monkeypatch, part)
     options = ("-o", "new.yaml", "--assign", "out.csv", "--picture", "t.png")
     with nothing_changes(folder):
         done = call("grow", "docs.csv", "--leaves", 2, *options)
-    assert (done.code, done.out) != (0, "")
+    assert (done.code, done.text) != (0, "")
 
 
 def test_an_interrupt_leaves_nothing(call, folder, monkeypatch):
@@ -390,7 +365,7 @@ def test_an_interrupt_leaves_nothing(call, folder, monkeypatch):
     monkeypatch.setattr(HPLSA, "fit", interrupt)
     with nothing_changes(folder):
         done = call("grow", "docs.csv", "-o", "new.yaml", "--assign", "docs.csv")
-    assert (done.code, done.out) == (130, "")
+    assert (done.code, done.text) == (130, "")
     assert "Interrupted. No half-written file is left." in done.err
 
 
@@ -403,7 +378,7 @@ def test_a_crowded_node_is_split_by_labels(call, folder):
     done = call("grow", "labelled.csv", *UNDER, "-o", "new.yaml", "--assign", "out.csv")
     assert done.code == 0
     assert "Counted 13 different words in 24 documents" in done.err
-    assert done.out.startswith("animals/cats (24 documents)\n├── ")
+    assert done.text.startswith("animals/cats (24 documents)\n├── ")
     tree = Taxonomy.load("new.yaml")
     cats = tree.index("animals/cats")
     assert [len(tree.keywords[i]) for i in tree.children(cats)] == [6, 6]
@@ -434,7 +409,7 @@ def test_a_crowded_node_is_split_without_labels(call, folder):
     )  # in its place
     assert done.code == 0
     assert "Sorted them over 3 nodes" in done.err
-    assert done.out.startswith("animals/cats (24 documents)\n")
+    assert done.text.startswith("animals/cats (24 documents)\n")
     tree = Taxonomy.load("tree.yaml")
     assert len(tree) == len(before) + 2
     rows = table("out.csv")
@@ -500,7 +475,7 @@ def test_other_labels_of_a_document_stay(call, folder):
 def test_a_node_without_documents(call, folder, docs, under, message):
     with nothing_changes(folder):
         done = call("grow", docs, "-t", "tree.yaml", "--under", under, "-o", "new.yaml")
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.text) == (1, "")
     assert f"Error: {message} there is nothing to split." in done.err
 
 
