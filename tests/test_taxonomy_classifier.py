@@ -372,11 +372,28 @@ def test_linear_scores_are_explained(many):
     assert said == pytest.approx(against + weight * np.array(of_model))
 
 
-def test_a_large_tree_has_the_model_alone(many, monkeypatch):
+@pytest.mark.parametrize("limit", ["MOST", "MOST_WORK"])
+def test_a_large_tree_has_the_model_alone(many, monkeypatch, limit):
     tree, texts, _, few = many
-    monkeypatch.setattr(taxonomy_classifier, "MOST", 1000)
+    monkeypatch.setattr(taxonomy_classifier, limit, 1000)
     model = lw.TaxonomyClassifier(tree).fit(texts, few)
     assert model.coef_ is None
+
+
+def test_of_many_documents_neighbours_are_approximate(many, monkeypatch):
+    tree, texts, _, few = many
+    exact = lw.TaxonomyClassifier(tree).fit(texts, few)
+    monkeypatch.setattr(taxonomy_classifier, "EXACT", 100)
+    asked = []
+
+    def watched(*args, **settings):
+        asked.append(settings["approximate"])
+        return lw.neighbor_graph(*args, **settings)
+
+    monkeypatch.setattr(taxonomy_classifier, "neighbor_graph", watched)
+    model = lw.TaxonomyClassifier(tree).fit(texts, few)
+    assert asked == [True]
+    assert np.mean(model.transduction_ == exact.transduction_) > 0.95
 
 
 def test_doubt_is_shared_among_all():

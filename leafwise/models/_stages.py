@@ -28,7 +28,9 @@ _SHARPER = 3.0  # linear scores, times this, are about as sure as they are right
 _GUESSED = 0.1  # what a document without a label counts for the linear scores
 _MARGIN = -1.5  # linear score of a class that no document is of
 _LEAST = 1e-9
+EXACT = 30_000  # the most documents whose neighbours are not approximate
 MOST = 30_000_000  # numbers in a table of documents or words by classes
+MOST_WORK = 100_000_000  # words in documents, times classes: ten seconds for a linear model
 
 
 class LinearScores(NamedTuple):

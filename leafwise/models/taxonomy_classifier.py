@@ -18,7 +18,7 @@ from leafwise.keywords import Keywords, read_keywords
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models._base import BLOCK_SCORES, NodeClassifier
 from leafwise.models._counts import order_by_content
-from leafwise.models._stages import MOST, K, LinearScores, learn_anew, trust
+from leafwise.models._stages import EXACT, MOST, MOST_WORK, K, LinearScores, learn_anew, trust
 from leafwise.models.dirichlet import HierarchicalDirichlet
 from leafwise.models.graph import neighbor_graph
 from leafwise.taxonomy import Taxonomy
@@ -213,7 +213,8 @@ class TaxonomyClassifier(NodeClassifier):
         ways = self._ways(X, len(labelled))
         graph = None
         if "all" in ways and len(labelled) < X.shape[0]:
-            graph = neighbor_graph(X, K, symmetric=True)
+            many = X.shape[0] > EXACT
+            graph = neighbor_graph(X, K, symmetric=True, approximate=many)
         if len(labelled) < _ENOUGH_LABELS:
             agreed = self._fit_stages(X, membership, keywords, graph, ways[0])
             said = _said_of_neighbours(agreed) if ways[0] == "all" else []
@@ -233,8 +234,9 @@ class TaxonomyClassifier(NodeClassifier):
 
     def _ways(self, X: sparse.csr_matrix, n_labelled: int) -> list[str]:
         """Return the ways of learning that come into question, the preferred one first."""
-        size = max(X.shape) * len(self.nodes_)
-        every = self.spread is not False and X.shape[0] >= _FEW_DOCUMENTS and size <= MOST
+        n_classes = len(self.nodes_)
+        feasible = max(X.shape) * n_classes <= MOST and X.nnz * n_classes <= MOST_WORK
+        every = self.spread is not False and X.shape[0] >= _FEW_DOCUMENTS and feasible
         if self.spread is True and every:
             return ["all"]
         some = n_labelled < X.shape[0]
