@@ -27,6 +27,7 @@ from leafwise.text import WordCounter
 _ENOUGH_LABELS = 50  # from here on some are held out, to learn how far the model can be believed
 _MANY_LABELS = 1000  # from here on one part of them does; with fewer, each part in turn
 _N_PARTS = 4
+_LARGE = 40_000_000  # words in documents, times nodes, from which on there are two parts
 _SAMPLE = 5_000  # documents that tell as much about that as all of them would
 _FEW_DOCUMENTS = 100  # below, neighbours and linear scores tell nothing
 _MODEL = 0.02  # what the model counts beside linear scores: for words and nodes that these lack
@@ -255,7 +256,8 @@ class TaxonomyClassifier(NodeClassifier):
         drawn = np.random.default_rng(0).permutation(labelled)
         sample_size = min(_SAMPLE, max(200, 4 * BLOCK_SCORES // len(self.nodes_)))
         if len(labelled) < _MANY_LABELS:
-            parts = np.array_split(drawn, _N_PARTS)
+            large = X.nnz * len(self.nodes_) > _LARGE
+            parts = np.array_split(drawn, 2 if large else _N_PARTS)
         else:
             parts = [drawn[: min(len(labelled) // 5, sample_size)]]
         scored: dict[str, list[np.ndarray]] = {way: [] for way in ways}
