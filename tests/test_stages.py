@@ -81,17 +81,13 @@ def test_spreading_has_the_shares_asked_for():
 def test_linear_scores_are_those_of_support_vector_machines(corpus, truth):
     tfidf = LogTfIdf().fit(corpus.X)
     V, weight = tfidf.transform(corpus.X), np.linspace(0.1, 1, len(truth))
-    machines = LinearSVC(tol=stages._TOL, random_state=0).fit(V, truth, sample_weight=weight)
+    machines = LinearSVC(random_state=0).fit(V, truth, sample_weight=weight)
     linear = stages.fit_linear(V, truth, weight, 3, tfidf.idf_)
     assert linear.scores(corpus.X) == pytest.approx(machines.decision_function(V))
     # A class that no document is of, among four; and two classes, of which one machine is learned.
     column = np.where(truth == 2, 3, 0)
     two = stages.fit_linear(V, column, weight, 4, tfidf.idf_)
-    margin = (
-        LinearSVC(tol=stages._TOL, random_state=0)
-        .fit(V, column, sample_weight=weight)
-        .decision_function(V)
-    )
+    margin = LinearSVC(random_state=0).fit(V, column, sample_weight=weight).decision_function(V)
     scores = two.scores(corpus.X)
     assert scores[:, [0, 3]] == pytest.approx(np.column_stack([-margin, margin]))
     assert (scores[:, [1, 2]] == stages._MARGIN).all()

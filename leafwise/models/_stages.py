@@ -26,7 +26,6 @@ _SPREAD, _MODEL, _LINEAR = 4.0, 0.5, 2.0  # what each counts where they are put 
 _ROUNDS = 2  # what was learned is spread again, which helps where labels are few
 _SHARPER = 3.0  # linear scores, times this, are about as sure as they are right
 _GUESSED = 0.1  # what a document without a label counts for the linear scores
-_TOL = 0.01  # to which they are fitted: a finer one takes longer and sorts no better
 _MARGIN = -1.5  # linear score of a class that no document is of
 _LEAST = 1e-9
 EXACT = 30_000  # the most documents whose neighbours are not approximate
@@ -73,7 +72,7 @@ def fit_linear(
     there = np.unique(column)
     if len(there) < 2:  # or no document at all
         return None
-    svm = LinearSVC(C=1.0, tol=_TOL, random_state=0).fit(V, column, sample_weight=weight)
+    svm = LinearSVC(C=1.0, random_state=0).fit(V, column, sample_weight=weight)
     both = len(there) == 2  # one machine does for two classes
     coef = np.zeros((V.shape[1], n_classes))
     intercept = np.full(n_classes, _MARGIN)
