@@ -78,20 +78,47 @@ def test_spreading_has_the_shares_asked_for():
     assert (p[:, 1] < 1e-6).all()  # nothing was spread of it
 
 
-def test_linear_scores_are_those_of_support_vector_machines(corpus, truth):
+def test_linear_scores_are_those_of_support_vector_machines(corpus, truth, monkeypatch):
+    monkeypatch.setattr(stages, "_TOLERANCE", 1e-9)
     tfidf = LogTfIdf().fit(corpus.X)
     V, weight = tfidf.transform(corpus.X), np.linspace(0.1, 1, len(truth))
-    machines = LinearSVC(random_state=0).fit(V, truth, sample_weight=weight)
-    linear = stages.fit_linear(V, truth, weight, 3, tfidf.idf_)
-    assert linear.scores(corpus.X) == pytest.approx(machines.decision_function(V))
-    # A class that no document is of, among four; and two classes, of which one machine is learned.
+    every = np.arange(len(truth))
+    machines = LinearSVC(random_state=0, tol=1e-9, max_iter=100_000)
+    linear = stages.fit_linear(V, indicator(truth, every), weight, tfidf.idf_)
+    margins = machines.fit(V, truth, sample_weight=weight).decision_function(V)
+    assert linear.scores(corpus.X) == pytest.approx(margins, abs=1e-4)
+    # A class that no document is of, among four; and two classes.
     column = np.where(truth == 2, 3, 0)
-    two = stages.fit_linear(V, column, weight, 4, tfidf.idf_)
-    margin = LinearSVC(random_state=0).fit(V, column, sample_weight=weight).decision_function(V)
+    two = stages.fit_linear(V, indicator(column, every, 4), weight, tfidf.idf_)
+    margin = machines.fit(V, column, sample_weight=weight).decision_function(V)
     scores = two.scores(corpus.X)
-    assert scores[:, [0, 3]] == pytest.approx(np.column_stack([-margin, margin]))
+    assert scores[:, [0, 3]] == pytest.approx(np.column_stack([-margin, margin]), abs=1e-4)
     assert (scores[:, [1, 2]] == stages._MARGIN).all()
-    assert stages.fit_linear(V, np.zeros(len(truth), int), weight, 3, tfidf.idf_) is None
+    one = indicator(np.zeros_like(truth), every)
+    assert stages.fit_linear(V, one, weight, tfidf.idf_) is None
+
+
+def test_linear_scores_of_documents_with_several_labels(corpus, truth, monkeypatch):
+    monkeypatch.setattr(stages, "_TOLERANCE", 1e-9)
+    tfidf = LogTfIdf().fit(corpus.X)
+    V, ones = tfidf.transform(corpus.X), np.ones(len(truth))
+    also = np.column_stack([truth == 0, truth == 1, truth == 2, np.arange(len(truth)) % 3 == 0])
+    linear = stages.fit_linear(V, sparse.csr_matrix(also.astype(float)), ones, tfidf.idf_)
+    for c in range(4):
+        machine = LinearSVC(random_state=0, tol=1e-9, max_iter=100_000).fit(V, also[:, c])
+        margin = machine.decision_function(V)
+        assert linear.scores(corpus.X)[:, c] == pytest.approx(margin, abs=1e-4)
+
+
+def test_training_goes_on_from_where_it_ended(corpus, truth):
+    tfidf = LogTfIdf().fit(corpus.X)
+    V, ones = tfidf.transform(corpus.X), np.ones(len(truth))
+    share = np.zeros((3, len(truth)))
+    every = indicator(truth, np.arange(len(truth)))
+    first = stages.fit_linear(V, every, ones, tfidf.idf_, share)
+    again = stages.fit_linear(V, every, ones, tfidf.idf_, share)
+    assert share.any()
+    assert again.coef == pytest.approx(first.coef)  # no pass was needed
 
 
 def test_how_many_words_are_known(corpus):
@@ -104,7 +131,7 @@ def test_where_all_have_labels_nothing_is_spread(corpus, truth):
     every = indicator(truth, np.arange(len(truth)))
     linear, agreed = stages.learn_anew(corpus.X, every, np.zeros((len(truth), 3)), None)
     tfidf = LogTfIdf().fit(corpus.X)
-    alone = stages.fit_linear(tfidf.transform(corpus.X), truth, np.ones(len(truth)), 3, tfidf.idf_)
+    alone = stages.fit_linear(tfidf.transform(corpus.X), every, np.ones(len(truth)), tfidf.idf_)
     assert agreed is None
     np.testing.assert_array_equal(linear.coef, alone.coef)
 

@@ -9,13 +9,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from leafwise.models import _em
+from leafwise.models._machines import HINGE, Documents, train
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models.tsvm import (
-    Documents,
     TransductiveSVM,
     _objective,
     _to_switch,
-    _train,
     transduce,
 )
 from leafwise.synthetic import make_corpus
@@ -117,12 +116,12 @@ def test_training_ends_within_the_tolerance_from_wherever_it_starts(corpus):
     documents, _ = binary(corpus)
     y = np.where(corpus[1] == "a", 1.0, -1.0)
     cost = np.random.default_rng(0).uniform(0.01, 2.0, len(y))
-    w, score, _, done = _train(*documents, y, cost, np.zeros(len(y)), 1e-10, 10_000)
+    w, score, _, done = train(*documents, y, cost, np.zeros(len(y)), HINGE, 1e-10, 10_000)
     assert done
     np.testing.assert_allclose(score, documents.score(w))
     least = _objective(w, score, y, cost)
     for share in (np.zeros(len(y)), np.ones(len(y)), np.random.default_rng(1).random(len(y))):
-        w, score, n_passes, done = _train(*documents, y, cost, share, 1e-2, 10_000)
+        w, score, n_passes, done = train(*documents, y, cost, share, HINGE, 1e-2, 10_000)
         assert done
         assert n_passes > 0
         assert least - 1e-6 <= _objective(w, score, y, cost) <= least / (1 - 1e-2)
@@ -156,7 +155,7 @@ def test_the_best_of_all_labellings():
         signs = np.where(y == 0, -1.0, y)
         signs[list(inside)] = 1.0
         ones = np.ones(len(y))
-        w, score, _, _ = _train(*documents, signs, ones, np.zeros(len(y)), 1e-8, 10_000)
+        w, score, _, _ = train(*documents, signs, ones, np.zeros(len(y)), HINGE, 1e-8, 10_000)
         objectives[inside] = _objective(w, score, signs, ones)
     best = min(objectives, key=lambda inside: objectives[inside])
     assert tuple(np.flatnonzero((found.y > 0) & (y == 0))) == best

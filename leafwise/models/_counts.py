@@ -351,3 +351,19 @@ def _names(words: np.ndarray, feature_names: Sequence[str] | None, n_words: int)
             "names of its columns, as get_feature_names_out of the counter gives them."
         )
     return [str(feature_names[word]) for word in words.tolist()]
+
+
+def best_columns(membership: sparse.csr_matrix) -> np.ndarray:
+    """Return the column of the largest entry of each row, the first of several; -1 for no entry.
+
+    Entries are above 0. (scipy's argmax goes row by row in Python, thirty times slower.)
+    """
+    best = np.full(membership.shape[0], -1)
+    n_entries = np.diff(membership.indptr)
+    rows = np.flatnonzero(n_entries)
+    if len(rows):
+        starts = membership.indptr[rows]
+        most = np.maximum.reduceat(membership.data, starts)
+        at = np.flatnonzero(membership.data == np.repeat(most, n_entries[rows]))
+        best[rows] = membership.indices[at[np.searchsorted(at, starts)]]
+    return best

@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.special import log_softmax, softmax
-from sklearn.svm import LinearSVC
 
+from leafwise.models._counts import best_columns
+from leafwise.models._em import in_threads
+from leafwise.models._machines import SQUARED, Documents, train
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models.harmonic import HarmonicClassifier
 
@@ -28,6 +30,7 @@ _SHARPER = 3.0  # linear scores, times this, are about as sure as they are right
 _GUESSED = 0.1  # what a document without a label counts for the linear scores
 _MARGIN = -1.5  # linear score of a class that no document is of
 _LEAST = 1e-9
+_TOLERANCE, _MOST_PASSES = 1e-2, 100  # of training a machine
 EXACT = 30_000  # the most documents whose neighbours are not approximate
 MOST = 30_000_000  # numbers in a table of documents or words by classes
 MOST_WORK = 100_000_000  # words in documents, times classes: half a minute for a linear model
@@ -63,21 +66,34 @@ class LinearScores(NamedTuple):
 
 
 def fit_linear(
-    V: sparse.csr_matrix, column: np.ndarray, weight: np.ndarray, n_classes: int, idf: np.ndarray
+    V: sparse.csr_matrix,
+    membership: sparse.csr_matrix,
+    weight: np.ndarray,
+    idf: np.ndarray,
+    share: np.ndarray | None = None,
 ) -> LinearScores | None:
     """Fit support vector machines, each class against the rest; None where there is but one.
 
-    V are weighed words, `column` the class of each document, and `weight` what it counts.
+    V are weighed words, `membership` says which classes each document is of, and `weight` what it
+    counts. `share`, classes × documents, is where training starts from, and what it ends with.
     """
-    there = np.unique(column)
+    column_of = membership.tocsc()
+    there = np.flatnonzero(np.diff(column_of.indptr))
     if len(there) < 2:  # or no document at all
         return None
-    svm = LinearSVC(C=1.0, random_state=0).fit(V, column, sample_weight=weight)
-    both = len(there) == 2  # one machine does for two classes
-    coef = np.zeros((V.shape[1], n_classes))
-    intercept = np.full(n_classes, _MARGIN)
-    coef[:, there] = np.vstack([-svm.coef_, svm.coef_]).T if both else svm.coef_.T
-    intercept[there] = np.append(-svm.intercept_, svm.intercept_) if both else svm.intercept_
+    documents = Documents.of(V)
+    share = np.zeros((membership.shape[1], V.shape[0])) if share is None else share
+    cost = np.asarray(weight, float)
+
+    def work(c: int) -> np.ndarray:
+        y = np.full(V.shape[0], -1.0)
+        y[column_of.indices[column_of.indptr[c] : column_of.indptr[c + 1]]] = 1.0
+        return train(*documents, y, cost, share[c], SQUARED, _TOLERANCE, _MOST_PASSES)[0]
+
+    coef = np.zeros((V.shape[1], membership.shape[1]))
+    intercept = np.full(membership.shape[1], _MARGIN)
+    for c, w in zip(there, in_threads(work, there.tolist())):
+        coef[:, c], intercept[c] = w[:-1], w[-1]
     return LinearScores(coef, intercept, idf)
 
 
@@ -158,31 +174,37 @@ def learn_anew(
     log_p : what the model says of each document
     graph : neighbours; None where there is no document without a label
     """
-    n_classes = log_p.shape[1]
     labelled = np.diff(membership.indptr) > 0
     known = np.flatnonzero(labelled)
-    given = np.asarray(membership.argmax(axis=1)).ravel()
     tfidf = LogTfIdf().fit(X)
     V = tfidf.transform(X)
     if graph is None:
-        return Learned(fit_linear(V, given, np.ones(len(given)), n_classes, tfidf.idf_), None)
-    agreed = agreement(graph, np.where(labelled, given, log_p.argmax(axis=1)))
+        return Learned(fit_linear(V, membership, np.ones(X.shape[0]), tfidf.idf_), None)
+    agreed = agreement(graph, best_columns(_sorted_as(membership, log_p.argmax(axis=1))))
     beside = _MODEL * log_p
-    first = fit_linear(V[known], given[known], np.ones(len(known)), n_classes, tfidf.idf_)
+    first = fit_linear(V[known], membership[known], np.ones(len(known)), tfidf.idf_)
     if first is not None:
         beside = beside + _LINEAR * log_softmax(V @ first.coef + first.intercept, axis=1)
     found, linear = log_p, None
+    share = np.zeros(log_p.shape[::-1])
     for _ in range(_ROUNDS if trust(agreed) > 0 else 1):
         together = beside
         if trust(agreed) > 0:
             shares = softmax(found, axis=1).mean(axis=0)
             spread_p = spread(graph, surest(found, membership), shares)
             together = beside + _SPREAD * trust(agreed) * spread_p
-        column = np.where(labelled, given, together.argmax(axis=1))
         sure = softmax(together, axis=1).max(axis=1)
         weight = np.where(labelled, 1.0, _GUESSED * sure)
-        linear = fit_linear(V, column, weight, n_classes, tfidf.idf_)
+        every = _sorted_as(membership, together.argmax(axis=1))
+        linear = fit_linear(V, every, weight, tfidf.idf_, share)
         if linear is None:
             break
         found = log_softmax(_SHARPER * (V @ linear.coef + linear.intercept), axis=1)
     return Learned(linear, agreed)
+
+
+def _sorted_as(membership: sparse.csr_matrix, column: np.ndarray) -> sparse.csr_matrix:
+    """Return labels, and the given class of each document that has none."""
+    rest = np.flatnonzero(np.diff(membership.indptr) == 0)
+    guessed = (np.ones(len(rest)), (rest, column[rest]))
+    return sparse.csr_matrix(membership + sparse.csr_matrix(guessed, membership.shape))

@@ -14,7 +14,7 @@ from sklearn.utils import check_consistent_length
 from leafwise.keywords import Keywords, read_keywords
 from leafwise.labels import Classes
 from leafwise.models import _sigma
-from leafwise.models._counts import document_weights, statistics
+from leafwise.models._counts import best_columns, document_weights, statistics
 from leafwise.models._dirichlet_tree import DirichletTree
 from leafwise.models._em import Sharing, run_em
 from leafwise.models._evidence import Evidence, match_scores, prototype_scores
@@ -310,7 +310,7 @@ class HierarchicalDirichlet(DirichletTree):
         def share(_: None, __: Sharing) -> tuple[sparse.csr_matrix, float]:
             nonlocal n_changed
             found = self._posteriors(evidence.pool, evidence.beta, evidence.possible)
-            best = _best_columns(found.membership)
+            best = best_columns(found.membership)
             n_changed = int(np.count_nonzero(best != last))
             last[:] = best
             self._say(f"σ = {self.sigma_}: {n_changed:,} of {len(last):,} documents moved")
@@ -384,7 +384,7 @@ class HierarchicalDirichlet(DirichletTree):
         if self._n_candidates(X.shape[0]) is None:
             return super()._best(X)
         found = self._posteriors(X, np.ones(X.shape[0])).membership
-        best = _best_columns(found)
+        best = best_columns(found)
         return np.where(best < 0, self._log_prior.argmax(), best)
 
     def _say(self, what: str) -> None:
@@ -442,12 +442,3 @@ def _nothing(keywords: Keywords | None) -> str:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _best_columns(membership: sparse.csr_matrix) -> np.ndarray:
-    """Return the column of the largest entry of each row, the first of several; -1 for no entry."""
-    best = np.full(membership.shape[0], -1)
-    rows = np.flatnonzero(np.diff(membership.indptr))
-    if len(rows):
-        best[rows] = np.asarray(membership.argmax(axis=1)).ravel()[rows]
-    return best

@@ -17,7 +17,7 @@ from leafwise.explain import Explanation
 from leafwise.keywords import Keywords, read_keywords
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models._base import BLOCK_SCORES, NodeClassifier
-from leafwise.models._counts import order_by_content
+from leafwise.models._counts import best_columns, order_by_content
 from leafwise.models._stages import EXACT, MOST, MOST_WORK, K, LinearScores, learn_anew, trust
 from leafwise.models.dirichlet import HierarchicalDirichlet
 from leafwise.models.graph import neighbor_graph
@@ -136,8 +136,9 @@ class TaxonomyClassifier(NodeClassifier):
         order = order_by_content(X, membership)  # so that the order of documents changes nothing
         how = self._fit_parts(X[order], membership[order], keywords)
         best = self._best_of(X)
-        labelled = np.diff(membership.indptr) > 0
-        best[labelled] = np.asarray(membership.argmax(axis=1)).ravel()[labelled]
+        given = best_columns(membership)
+        labelled = given >= 0
+        best[labelled] = given[labelled]
         self.transduction_ = self.classes_[best]
         self._write_report(X, labelled, keywords, how)
         return self

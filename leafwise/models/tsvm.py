@@ -15,7 +15,6 @@ import warnings
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
-import numba
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -25,11 +24,11 @@ from leafwise.labels import of_no_class
 from leafwise.models._base import NodeClassifier
 from leafwise.models._counts import order_by_content
 from leafwise.models._em import in_threads
+from leafwise.models._machines import HINGE, Documents, train
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.taxonomy import Taxonomy
 
 _FIRST_COST = 1e-5  # of an unlabelled document's slack, as a share of C
-_FREE_PASSES = 5  # over documents on the margin, for each pass over all
 
 
 class TransductiveSVM(NodeClassifier):
@@ -253,32 +252,6 @@ class TransductiveSVM(NodeClassifier):
             )
 
 
-class Documents(NamedTuple):
-    """The vectors of documents, as compiled code takes them."""
-
-    indptr: np.ndarray
-    words: np.ndarray
-    values: np.ndarray
-    square: np.ndarray  # |x|² + 1 of each: the 1 is the intercept's
-    n_words: int
-
-    @classmethod
-    def of(cls, X: sparse.csr_matrix) -> Documents:
-        """Take the rows of a matrix."""
-        square = 1.0 + np.asarray(X.multiply(X).sum(axis=1)).ravel()
-        return cls(X.indptr.astype(np.int64), X.indices, X.data, square, X.shape[1])
-
-    def take(self, rows: np.ndarray) -> Documents:
-        """Return some of the documents."""
-        shape = (len(self.square), self.n_words)
-        matrix = sparse.csr_matrix((self.values, self.words, self.indptr), shape)
-        return self.of(matrix[rows])
-
-    def score(self, w: np.ndarray) -> np.ndarray:
-        """Return w·x + b of each; the last of `w` is b."""
-        return _score(*self[:3], w)
-
-
 class Machine(NamedTuple):
     """What `transduce` found.
 
@@ -312,16 +285,16 @@ def transduce(
     y, cost, share = y.copy(), np.full(len(y), C), np.zeros(len(y))
     n_passes, converged = 0, True
 
-    def train(rows: np.ndarray | slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+    def train_on(rows: np.ndarray | slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
         nonlocal n_passes, converged
         some = documents if isinstance(rows, slice) else documents.take(rows)
         start = share[rows]
-        w, score, passes, done = _train(*some, y[rows], cost[rows], start, tol, max_iter)
+        w, score, passes, done = train(*some, y[rows], cost[rows], start, HINGE, tol, max_iter)
         share[rows] = start  # where the next training starts from
         n_passes, converged = n_passes + passes, converged and done
         return w, score
 
-    w, _ = train(labelled)
+    w, _ = train_on(labelled)
     if not len(pool):
         return Machine(w, y, [], n_passes, converged)
     best = np.argsort(-documents.score(w)[pool], kind="stable")
@@ -333,12 +306,12 @@ def transduce(
     trace: list[list[float]] = []
     while True:
         cost[pool] = cost_of[(y[pool] > 0).astype(int)]
-        w, score = train()
+        w, score = train_on()
         objectives = [_objective(w, score, y, cost)]
         while len(pair := _to_switch(y, score, pool)):
             y[pair] = -y[pair]
             cost[pair] = cost_of[(y[pair] > 0).astype(int)]
-            found, score_found = train()
+            found, score_found = train_on()
             # Switched, the old machine is better than before; the new one is better still, except
             # where the switch gains less than the tolerance of the training.
             old = _objective(w, score, y, cost)
@@ -370,93 +343,3 @@ def _to_switch(y: np.ndarray, score: np.ndarray, pool: np.ndarray) -> np.ndarray
 
 def _objective(w: np.ndarray, score: np.ndarray, y: np.ndarray, cost: np.ndarray) -> float:
     return float(0.5 * w @ w + cost @ np.maximum(0.0, 1.0 - y * score))
-
-
-@numba.njit(nogil=True, cache=True)
-def _train(
-    indptr, words, values, square, n_words, y, cost, share, tol, max_iter
-):  # pragma: no cover - compiled
-    """Find the w of least ½ |w|² + Σ cost ξ by coordinate ascent in the dual.
-
-    w = Σ share cost y x with 0 ≤ share ≤ 1, one number per document, changed in place. The gap
-    between the two objectives says how far from the least there is w can be at most.
-    """
-    n_documents = len(y)
-    w = np.zeros(n_words + 1)
-    for i in range(n_documents):
-        _add(indptr, words, values, w, i, share[i] * cost[i] * y[i])
-    order = np.arange(n_documents)
-    state = np.uint64(1)
-    n_passes = 0
-    while True:
-        score = _score(indptr, words, values, w)
-        square_of_w = np.sum(w * w)
-        slack = 0.0
-        dual = 0.0
-        for i in range(n_documents):
-            slack += cost[i] * max(0.0, 1.0 - y[i] * score[i])
-            dual += share[i] * cost[i]
-        close = square_of_w + slack - dual <= tol * (0.5 * square_of_w + slack)
-        if close or n_passes >= max_iter:
-            return w, score, n_passes, close
-        state = _shuffle(order, state)
-        n_free = _ascend(indptr, words, values, square, y, cost, share, w, order)
-        # Most documents stay where they are, at a share of 0 or 1: more turns go to the others.
-        for _ in range(_FREE_PASSES):
-            state = _shuffle(order[:n_free], state)
-            _ascend(indptr, words, values, square, y, cost, share, w, order[:n_free])
-        n_passes += 1
-
-
-@numba.njit(nogil=True, cache=True)
-def _ascend(indptr, words, values, square, y, cost, share, w, order):  # pragma: no cover - compiled
-    """Set each document's share to its best value in turn; move those within (0, 1) to the front.
-
-    Returns how many these are.
-    """
-    n_free = 0
-    for k in range(len(order)):
-        i = order[k]
-        score = w[-1]
-        for e in range(indptr[i], indptr[i + 1]):
-            score += values[e] * w[words[e]]
-        step = (1.0 - y[i] * score) / (square[i] * cost[i])
-        new = min(max(share[i] + step, 0.0), 1.0)
-        if new != share[i]:
-            _add(indptr, words, values, w, i, (new - share[i]) * cost[i] * y[i])
-            share[i] = new
-        if 0.0 < new < 1.0:
-            order[k] = order[n_free]
-            order[n_free] = i
-            n_free += 1
-    return n_free
-
-
-@numba.njit(nogil=True, cache=True)
-def _shuffle(order, state):  # pragma: no cover - compiled
-    """Put documents in random order: always in the same order, hundreds of passes may be needed.
-
-    The draws are a linear congruence of its own, since numba's generator is each thread's.
-    """
-    for k in range(len(order) - 1, 0, -1):
-        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-        j = np.int64((state >> np.uint64(33)) % np.uint64(k + 1))
-        order[k], order[j] = order[j], order[k]
-    return state
-
-
-@numba.njit(nogil=True, cache=True)
-def _add(indptr, words, values, w, i, amount):  # pragma: no cover - compiled
-    if amount != 0.0:
-        w[-1] += amount
-        for e in range(indptr[i], indptr[i + 1]):
-            w[words[e]] += amount * values[e]
-
-
-@numba.njit(nogil=True, cache=True)
-def _score(indptr, words, values, w):  # pragma: no cover - compiled
-    score = np.full(len(indptr) - 1, w[-1])
-    for i in range(len(score)):
-        for e in range(indptr[i], indptr[i + 1]):
-            score[i] += values[e] * w[words[e]]
-    return score

@@ -1,0 +1,140 @@
+"""Linear support vector machines of two classes, trained in the dual.
+
+Compiled, without a lock: the machines of many classes are trained in threads, from where the last
+training ended. With squared slack it is scikit-learn's ``LinearSVC``, for documents of several classes too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from scipy import sparse
+
+HINGE, SQUARED = 0.0, 0.5  # what `soft` is for a cost of the slack, and of its square
+_FREE_PASSES = 5  # over documents on the margin, for each pass over all
+
+
+class Documents(NamedTuple):
+    """The vectors of documents, as compiled code takes them."""
+
+    indptr: np.ndarray
+    words: np.ndarray
+    values: np.ndarray
+    square: np.ndarray  # |x|² + 1 of each: the 1 is the intercept's
+    n_words: int
+
+    @classmethod
+    def of(cls, X: sparse.csr_matrix) -> Documents:
+        """Take the rows of a matrix."""
+        square = 1.0 + np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        return cls(X.indptr.astype(np.int64), X.indices, X.data, square, X.shape[1])
+
+    def take(self, rows: np.ndarray) -> Documents:
+        """Return some of the documents."""
+        shape = (len(self.square), self.n_words)
+        matrix = sparse.csr_matrix((self.values, self.words, self.indptr), shape)
+        return self.of(matrix[rows])
+
+    def score(self, w: np.ndarray) -> np.ndarray:
+        """Return w·x + b of each; the last of `w` is b."""
+        return _score(*self[:3], w)
+
+
+@numba.njit(nogil=True, cache=True)
+def train(
+    indptr, words, values, square, n_words, y, cost, share, soft, tol, max_iter
+):  # pragma: no cover - compiled
+    """Find the w of least ½ |w|² + Σ cost ξ, or Σ cost ξ², by coordinate ascent in the dual.
+
+    ξ = max(0, 1 - y (w·x + b)) is a document's slack. w = Σ share cost y x with one number per
+    document, changed in place: 0 ≤ share ≤ 1, and `soft` is 0, for the slack itself; 0 ≤ share,
+    which is 2 ξ in the end, and `soft` is ½, for its square. The gap between the two objectives
+    says how far from the least there is w can be at most.
+
+    Returns w with b last, the scores, the passes taken, and whether it came within `tol`.
+    """
+    n_documents = len(y)
+    w = np.zeros(n_words + 1)
+    for i in range(n_documents):
+        _add(indptr, words, values, w, i, share[i] * cost[i] * y[i])
+    order = np.arange(n_documents)
+    state = np.uint64(1)
+    n_passes = 0
+    while True:
+        score = _score(indptr, words, values, w)
+        square_of_w = np.sum(w * w)
+        slack = 0.0
+        dual = 0.0
+        for i in range(n_documents):
+            gone = max(0.0, 1.0 - y[i] * score[i])
+            slack += cost[i] * (gone if soft == 0.0 else gone * gone)
+            dual += share[i] * cost[i] * (1.0 - 0.5 * soft * share[i])
+        close = square_of_w + slack - dual <= tol * (0.5 * square_of_w + slack)
+        if close or n_passes >= max_iter:
+            return w, score, n_passes, close
+        state = _shuffle(order, state)
+        n_free = _ascend(indptr, words, values, square, y, cost, share, soft, w, order)
+        # Most documents stay where they are, at a share of 0 or 1: more turns go to the others.
+        for _ in range(_FREE_PASSES):
+            state = _shuffle(order[:n_free], state)
+            _ascend(indptr, words, values, square, y, cost, share, soft, w, order[:n_free])
+        n_passes += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _ascend(
+    indptr, words, values, square, y, cost, share, soft, w, order
+):  # pragma: no cover - compiled
+    """Set each document's share to its best value in turn; move those within bounds to the front.
+
+    Returns how many these are.
+    """
+    n_free = 0
+    most = 1.0 if soft == 0.0 else np.inf
+    for k in range(len(order)):
+        i = order[k]
+        score = w[-1]
+        for e in range(indptr[i], indptr[i + 1]):
+            score += values[e] * w[words[e]]
+        step = (1.0 - y[i] * score - soft * share[i]) / (square[i] * cost[i] + soft)
+        new = min(max(share[i] + step, 0.0), most)
+        if new != share[i]:
+            _add(indptr, words, values, w, i, (new - share[i]) * cost[i] * y[i])
+            share[i] = new
+        if 0.0 < new < most:
+            order[k] = order[n_free]
+            order[n_free] = i
+            n_free += 1
+    return n_free
+
+
+@numba.njit(nogil=True, cache=True)
+def _shuffle(order, state):  # pragma: no cover - compiled
+    """Put documents in random order: always in the same order, hundreds of passes may be needed.
+
+    The draws are a linear congruence of its own, since numba's generator is each thread's.
+    """
+    for k in range(len(order) - 1, 0, -1):
+        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        j = np.int64((state >> np.uint64(33)) % np.uint64(k + 1))
+        order[k], order[j] = order[j], order[k]
+    return state
+
+
+@numba.njit(nogil=True, cache=True)
+def _add(indptr, words, values, w, i, amount):  # pragma: no cover - compiled
+    if amount != 0.0:
+        w[-1] += amount
+        for e in range(indptr[i], indptr[i + 1]):
+            w[words[e]] += amount * values[e]
+
+
+@numba.njit(nogil=True, cache=True)
+def _score(indptr, words, values, w):  # pragma: no cover - compiled
+    score = np.full(len(indptr) - 1, w[-1])
+    for i in range(len(score)):
+        for e in range(indptr[i], indptr[i + 1]):
+            score[i] += values[e] * w[words[e]]
+    return score
