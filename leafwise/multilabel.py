@@ -25,6 +25,7 @@ from leafwise.indicators import as_bool, as_csr, check_same_length, is_matrix
 from leafwise.labels import SEVERAL, Classes, Occurrences, read_labels
 from leafwise.metrics import scores
 from leafwise.models._base import NodeClassifier
+from leafwise.models._thresholds import choose_thresholds, deal
 
 # In the order in which "auto" looks for them.
 _METHODS = (
@@ -174,30 +175,18 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
         if one_by_one:
             evidence = _last_step(whole).left_out_scores()[documents]
         else:
-            part = _deal(truth, self.cv, np.random.default_rng(self.random_state))
+            part = deal(truth, self.cv, np.random.default_rng(self.random_state))
             evidence = np.empty(truth.shape)
             for i in range(self.cv):
                 others = np.flatnonzero(part != i)
                 model = _Model.of(fit_to(others), classes.names, truth[others], length)
                 evidence[part == i] = self._scores(model, take_rows(X, documents[part == i]))
         whole = fit_to(np.arange(len(documents))) if lists is None else whole
-        self._choose_thresholds(evidence, truth)
+        self.thresholds_, self.shared_ = choose_thresholds(evidence, truth, self.min_documents)
         model = _Model.of(whole, classes.names, truth, length)
         self.estimator_, self.classes_, self.document_counts_ = model[:3]
         self.n_documents_, self.n_without_class_, self.median_length_ = model[3:]
         return self
-
-    def _choose_thresholds(self, evidence: np.ndarray, truth: np.ndarray) -> None:
-        self.shared_ = truth.sum(axis=0) < self.min_documents
-        self.thresholds_ = np.empty(truth.shape[1])
-        for c in np.flatnonzero(~self.shared_):
-            self.thresholds_[c] = best_threshold(evidence[:, c], truth[:, c])
-        if self.shared_.any():
-            found: np.ndarray = np.any(truth & (evidence > -np.inf), axis=0)
-            # Where no held-out score of theirs can be right, all classes are the evidence.
-            pool = self.shared_ if found[self.shared_].any() else np.ones_like(found)
-            pooled = best_threshold(evidence[:, pool].ravel(), truth[:, pool].ravel())
-            self.thresholds_[self.shared_] = pooled
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return score - threshold, documents × `classes_`; a class is assigned above 0.
@@ -419,55 +408,6 @@ def _log_mixture(ratio: np.ndarray, model: _Model) -> np.ndarray:
     ratio = np.column_stack([ratio, np.zeros(len(ratio))])
     share = np.append(model.document_counts[model.columns], model.n_without_class)
     return logsumexp(ratio, axis=1, keepdims=True, b=share / share.sum())
-
-
-def best_threshold(scores: np.ndarray, truth: np.ndarray) -> float:
-    """Return where to cut one class, so that the documents with scores above have the highest F1.
-
-    The threshold is half-way between two neighbouring scores; where several cuts have the same
-    F1, in the widest gap. Where no cut has an F1 above 0, no document is above the threshold.
-    """
-    order = np.argsort(-scores, kind="stable")
-    above = scores[order]
-    below = np.append(above[1:], -np.inf)
-    n_right = np.cumsum(truth[order])
-    f1 = 2 * n_right / (n_right[-1] + np.arange(1, len(above) + 1))
-    f1[above == below] = 0.0  # equal scores are on the same side
-    best = np.flatnonzero(f1 == f1.max())
-    low, high = below[best], above[best]
-    if not f1.max():
-        low, high = above[:1], np.array([np.inf])
-    gap = np.argmax(np.where(np.isfinite(low) & np.isfinite(high), high - low, 0.0))
-    return _between(float(low[gap]), float(high[gap]))
-
-
-def _between(low: float, high: float) -> float:
-    """Return a finite number t with low <= t < high, the middle where there is one."""
-    if not np.isfinite(low):
-        return float(np.nextafter(high, -np.inf)) if np.isfinite(high) else 0.0
-    middle = low + (high - low) / 2
-    return middle if middle < high else low
-
-
-def _deal(truth: np.ndarray, n_parts: int, rng: np.random.Generator) -> np.ndarray:
-    """Deal documents into parts of equal size with about equal numbers of every class.
-
-    The rarest class is dealt first, each document to the part that has the fewest of the class,
-    and among these to the smallest: a frequent class has documents enough left to even things out.
-    """
-    part = np.full(len(truth), -1)
-    size = np.zeros(n_parts, np.int64)
-    for c in [*np.argsort(truth.sum(axis=0), kind="stable"), None]:
-        mine = np.flatnonzero(truth[:, c]) if c is not None else np.arange(len(truth))
-        dealt = part[mine]
-        have = np.bincount(dealt[dealt >= 0], minlength=n_parts)
-        free = rng.permutation(mine[dealt < 0])
-        # The places that each part offers: its next one makes it hold one more of the class.
-        to = np.repeat(np.arange(n_parts), len(free))
-        holds = (have[:, None] + np.arange(len(free))).ravel()
-        part[free] = to[np.lexsort((size[to], holds))[: len(free)]]
-        size += np.bincount(part[free], minlength=n_parts)
-    return part
 
 
 def _read(y: Any) -> tuple[Occurrences, np.ndarray, int | None]:

@@ -22,9 +22,10 @@ from sklearn.svm import LinearSVC
 import leafwise as lw
 from leafwise import metrics
 from leafwise.exceptions import LabelError, ModelFileError
+from leafwise.models._thresholds import best_threshold, choose_thresholds, deal
 from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.models.taxonomy_classifier import TaxonomyClassifier
-from leafwise.multilabel import MultiLabelClassifier, _deal, best_threshold
+from leafwise.multilabel import MultiLabelClassifier
 from leafwise.synthetic import make_corpus
 from leafwise.taxonomy import Taxonomy
 from leafwise.text import WordCounter
@@ -256,15 +257,14 @@ def test_a_node_without_documents_can_be_assigned(corpus):
     np.testing.assert_allclose(margin, scores - model.thresholds_[model.shared_][0])
 
 
-def test_where_nothing_is_known_of_rare_classes_all_classes_decide(spy):
+def test_where_nothing_is_known_of_rare_classes_all_classes_decide():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(60, 3))
     Y = np.zeros((60, 3), int)
     Y[:, :2] = scores[:, :2] > [0.5, -0.5]
-    model = MultiLabelClassifier(spy)
-    model._choose_thresholds(scores, Y > 0)
-    assert model.shared_.tolist() == [False, False, True]
-    assert model.thresholds_[2] == best_threshold(scores.ravel(), Y.ravel() > 0)
+    thresholds, shared = choose_thresholds(scores, Y > 0, 15)
+    assert shared.tolist() == [False, False, True]
+    assert thresholds[2] == best_threshold(scores.ravel(), Y.ravel() > 0)
 
 
 def test_a_class_of_all_documents_is_assigned_to_all(corpus):
@@ -432,7 +432,7 @@ def test_prediction_changes_nothing(spy, corpus):
 def test_parts_share_every_class_evenly():
     rng = np.random.default_rng(0)
     Y = rng.random((1003, 30)) < rng.dirichlet(np.full(30, 0.3))
-    part = _deal(Y, 5, np.random.default_rng(1))
+    part = deal(Y, 5, np.random.default_rng(1))
     assert set(part) == set(range(5))
     sizes = np.bincount(part)
     assert sizes.max() - sizes.min() <= 3
@@ -440,10 +440,10 @@ def test_parts_share_every_class_evenly():
     alone = Y.sum(axis=1) <= 1
     assert alone.sum() < 1003  # some documents have several classes, or this would be easy
     assert (per_part.max(axis=0) - per_part.min(axis=0)).max() <= 3
-    np.testing.assert_array_equal(_deal(Y, 5, np.random.default_rng(1)), part)
+    np.testing.assert_array_equal(deal(Y, 5, np.random.default_rng(1)), part)
     # One class per document: to the document.
     one = np.eye(4, dtype=bool)[np.arange(90) % 4]
-    part = _deal(one, 5, np.random.default_rng(0))
+    part = deal(one, 5, np.random.default_rng(0))
     counts = np.array([np.bincount(part[one[:, c]], minlength=5) for c in range(4)])
     assert (counts.max(axis=1) - counts.min(axis=1)).max() <= 1
 

@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 import leafwise as lw
-from leafwise.multilabel import best_threshold
+from leafwise.models._thresholds import best_threshold
 
 TREE = lw.Taxonomy.from_paths(["a/x", "a/y", "b"])
 

@@ -1,7 +1,8 @@
 """Linear support vector machines of two classes, trained in the dual.
 
 Compiled, without a lock: the machines of many classes are trained in threads, from where the last
-training ended. With squared slack it is scikit-learn's ``LinearSVC``, for documents of several classes too.
+training ended. With squared slack they are those of scikit-learn's ``LinearSVC``, for documents of
+several classes too.
 """
 
 from __future__ import annotations
