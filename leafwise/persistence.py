@@ -153,9 +153,13 @@ def _pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return _pack(value.estimator, arrays)
     if type(value).__name__ in _CLASSES:
         state = {name: getattr(value, name) for name in value._learned if hasattr(value, name)}
+        parameters = value.get_params(deep=False)
+        for name in getattr(value, "_unsaved", ()):  # what only `fit` needs, and may be code
+            if not isinstance(parameters[name], bool):
+                del parameters[name]
         return {
             "class": type(value).__name__,
-            "parameters": {k: _pack(v, arrays) for k, v in value.get_params(deep=False).items()},
+            "parameters": {k: _pack(v, arrays) for k, v in parameters.items()},
             "learned": {name: _pack(part, arrays) for name, part in state.items()},
         }
     raise ModelFileError(

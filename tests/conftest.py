@@ -4,9 +4,11 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from leafwise.cli import main
+from leafwise.synthetic import make_corpus
 from leafwise.taxonomy import Taxonomy
 
 ROOT = Path(__file__).parent.parent
@@ -90,3 +92,12 @@ def pet_texts() -> list[str]:
 def pet_labels() -> list[str]:
     leaves = ["animals/cats", "animals/dogs", "vehicles/boats", "vehicles/cars/racing"]
     return [leaf for leaf in leaves for _ in range(4)]
+
+
+@pytest.fixture(scope="session")
+def many():
+    """240 documents of four leaves, their tree, their labels, and every tenth of these."""
+    tree = Taxonomy.from_paths(["a/x", "a/y", "b/z", "b/w"])
+    drawn = make_corpus(tree, 240, 300, 25, concentration=30, random_state=5)
+    few = [label if i % 10 == 0 else None for i, label in enumerate(drawn.labels)]
+    return tree, drawn.texts(), np.array(drawn.labels), few

@@ -6,8 +6,7 @@ import leafwise as lw
 from leafwise.exceptions import LabelError, ModelFileError
 from leafwise.keywords import read_keywords
 from leafwise.labels import Classes, read_labels
-from leafwise.models import _base, taxonomy_classifier
-from leafwise.synthetic import make_corpus
+from leafwise.models import _base, _belief, _staged
 
 
 def match(model, texts, known):
@@ -68,7 +67,7 @@ def test_several_labels_per_document(pets, pet_texts, pet_labels):
     labels[0] = ["animals/cats", "animals/dogs"]
     labels[1] = []
     model = lw.TaxonomyClassifier(pets).fit(pet_texts, labels)
-    assert model.transduction_[1] == "animals/cats"
+    assert model.transduction_[:2] == [("animals/cats", "animals/dogs"), ("animals/cats",)]
 
 
 def test_without_a_tree(pet_texts, pet_labels):
@@ -104,7 +103,7 @@ def test_temperature_makes_it_as_sure_as_the_keywords_agree(pets, pet_texts):
 
 def test_held_out_labels_decide_about_the_pool(pets, monkeypatch):
     """Unlabelled documents full of misleading keywords: with enough labels they are left out."""
-    monkeypatch.setattr(taxonomy_classifier, "_ENOUGH_LABELS", 20)
+    monkeypatch.setattr(_staged, "ENOUGH_LABELS", 20)
     rng = np.random.default_rng(0)
     words = {
         path: [f"{path[-3:]}{i}" for i in range(20)] for path in ("animals/cats", "animals/dogs")
@@ -264,15 +263,6 @@ def test_a_failed_fit_leaves_no_half_of_the_last_one(pets, pet_texts):
 # ---- neighbours and linear scores ---------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def many():
-    """240 documents of four leaves, their labels, and every tenth of these."""
-    tree = lw.Taxonomy.from_paths(["a/x", "a/y", "b/z", "b/w"])
-    drawn = make_corpus(tree, 240, 300, 25, concentration=30, random_state=5)
-    few = [label if i % 10 == 0 else None for i, label in enumerate(drawn.labels)]
-    return tree, drawn.texts(), np.array(drawn.labels), few
-
-
 def test_stages_say_what_they_did(many):
     tree, texts, y, few = many
     model = lw.TaxonomyClassifier(tree).fit(texts, few)
@@ -368,14 +358,14 @@ def test_linear_scores_are_explained(many):
         (model._temper(X)[0] * model.model_._as_read(X).data * by_model(c, X.indices)).sum()
         for c in range(n_classes)
     ]
-    weight = taxonomy_classifier._MODEL / model.temperature_
+    weight = _staged._MODEL / model.temperature_
     assert said == pytest.approx(against + weight * np.array(of_model))
 
 
 @pytest.mark.parametrize("limit", ["MOST", "MOST_WORK"])
 def test_a_large_tree_has_the_model_alone(many, monkeypatch, limit):
     tree, texts, _, few = many
-    monkeypatch.setattr(taxonomy_classifier, limit, 1000)
+    monkeypatch.setattr(_staged, limit, 1000)
     model = lw.TaxonomyClassifier(tree).fit(texts, few)
     assert model.coef_ is None
 
@@ -383,14 +373,14 @@ def test_a_large_tree_has_the_model_alone(many, monkeypatch, limit):
 def test_of_many_documents_neighbours_are_approximate(many, monkeypatch):
     tree, texts, _, few = many
     exact = lw.TaxonomyClassifier(tree).fit(texts, few)
-    monkeypatch.setattr(taxonomy_classifier, "EXACT", 100)
+    monkeypatch.setattr(_staged, "EXACT", 100)
     asked = []
 
     def watched(*args, **settings):
         asked.append(settings["approximate"])
         return lw.neighbor_graph(*args, **settings)
 
-    monkeypatch.setattr(taxonomy_classifier, "neighbor_graph", watched)
+    monkeypatch.setattr(_staged, "neighbor_graph", watched)
     model = lw.TaxonomyClassifier(tree).fit(texts, few)
     assert asked == [True]
     assert np.mean(model.transduction_ == exact.transduction_) > 0.95
@@ -398,7 +388,7 @@ def test_of_many_documents_neighbours_are_approximate(many, monkeypatch):
 
 def test_doubt_is_shared_among_all():
     log_joint = np.log([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05]])
-    p = np.exp(taxonomy_classifier._with_doubt(log_joint, 0.3))
+    p = np.exp(_belief.with_doubt(log_joint, 0.3))
     assert p == pytest.approx(0.1 + 0.7 * np.exp(log_joint))
 
 
@@ -409,7 +399,7 @@ def test_the_likeliest_temperature_and_doubt_are_found():
     for temperature, doubt in ((1.0, 0.0), (2.0, 0.0), (1.0, 0.2), (2.0, 0.2)):
         p = doubt / 4 + (1 - doubt) * softmax(z / temperature, axis=1)
         drawn = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)
-        found = taxonomy_classifier._likeliest(np.eye(4)[drawn], z, True)
+        found = _belief.believe_one(np.eye(4)[drawn], z, True)
         assert found[0] == pytest.approx(temperature, rel=0.1)
         assert found[1] == pytest.approx(doubt, abs=0.05)
 

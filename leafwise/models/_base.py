@@ -83,19 +83,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
     def top_k(self, X: Any, k: int = 3) -> tuple[np.ndarray, np.ndarray]:
         """Return the k most probable nodes of each document and their probabilities, best first."""
-        if k < 1:
-            raise ValueError(f"k={k}: expected a number of nodes of at least 1.")
-        proba = self.predict_proba(X)
-        k = min(k, proba.shape[1])
-        best = np.argpartition(-proba, k - 1, axis=1)[:, :k] if k < proba.shape[1] else None
-        if best is None:
-            best = np.argsort(-proba, axis=1, kind="stable")
-        else:
-            # Ties go to the earlier node, whatever order the partition left them in.
-            best.sort(axis=1)
-            order = np.argsort(-np.take_along_axis(proba, best, 1), axis=1, kind="stable")
-            best = np.take_along_axis(best, order, 1)
-        return self.classes_[best], np.take_along_axis(proba, best, 1)
+        return top_of(self.predict_proba(X), self.classes_, k)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of documents put on one of their nodes; unlabelled ones do not count."""
@@ -176,3 +164,47 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", reset=reset)
         check_non_negative(X, f"{type(self).__name__} (input X)")
         return X if sparse.issparse(X) else sparse.csr_matrix(X)
+
+
+def top_of(proba: np.ndarray, classes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k most probable classes of each document and their probabilities, best first."""
+    if k < 1:
+        raise ValueError(f"k={k}: expected a number of nodes of at least 1.")
+    k = min(k, proba.shape[1])
+    best = np.argpartition(-proba, k - 1, axis=1)[:, :k] if k < proba.shape[1] else None
+    if best is None:
+        best = np.argsort(-proba, axis=1, kind="stable")
+    else:
+        # Ties go to the earlier node, whatever order the partition left them in.
+        best.sort(axis=1)
+        order = np.argsort(-np.take_along_axis(proba, best, 1), axis=1, kind="stable")
+        best = np.take_along_axis(best, order, 1)
+    return classes[best], np.take_along_axis(proba, best, 1)
+
+
+def descend(tree: Taxonomy, own: np.ndarray, branch: np.ndarray, least: float) -> np.ndarray:
+    """Go down the tree with each document, as far as is sure; return the node it ends at.
+
+    From each node on to the likeliest child, if its branch has at least the probability `least`
+    and no less than the node itself.
+
+    Parameters
+    ----------
+    own, branch : documents × nodes of the tree: of the node itself, and with all below it
+    """
+    at = np.zeros(len(own), np.int64)
+    todo = np.arange(len(own))
+    while len(todo):
+        on = []
+        for node in np.unique(at[todo]):
+            children = tree.children(int(node))
+            rows = todo[at[todo] == node]
+            if not len(children):
+                continue
+            best = branch[np.ix_(rows, children)].argmax(axis=1)
+            found = branch[rows, children[best]]
+            goes = (found >= least) & (found >= own[rows, node]) & (found > 0)
+            at[rows[goes]] = children[best[goes]]
+            on.append(rows[goes])
+        todo = np.concatenate(on) if on else np.empty(0, np.int64)
+    return at

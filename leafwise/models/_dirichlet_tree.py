@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
 
-from leafwise.labels import read_labels
+from leafwise.labels import Classes, read_labels
 from leafwise.models import _sigma
 from leafwise.models._counts import CountClassifier, document_weights, statistics
 from leafwise.models._path_mixture import check_positive, check_seed
@@ -219,6 +219,37 @@ class DirichletTree(CountClassifier):
             likelihood[k] = np.average(log_p, weights=weight)
             right[k] = (scores + log_prior).argmax(axis=1) == own
         return float(grid[_sigma.likeliest_of_the_best(right, likelihood, weight)])
+
+    def said_at_levels(self, column: int, words: np.ndarray) -> tuple[list[str], np.ndarray]:
+        """Return the nodes on the path to a class, and which of them each word speaks for.
+
+        A word speaks for a node as far as it is likelier there than at the parent, in logarithms;
+        the rows of the array, words × nodes, sum to 1. The last column, "", is for a word that is
+        nowhere likelier.
+        """
+        node = int(self.nodes_[column])
+        path = [node, *self.taxonomy_.ancestors(node)]  # up to the root
+        log_p = np.log(np.maximum([self._p_w_given_node(int(i))[words] for i in path], _MOST_SURE))
+        gain = np.maximum(log_p[:-1] - log_p[1:], 0.0).T.reshape(len(words), len(path) - 1)
+        gain[~self._seen[words]] = 0.0
+        total = gain.sum(axis=1, keepdims=True)
+        share = np.divide(gain, total, out=np.zeros_like(gain), where=total > 0)
+        names = [self.taxonomy_.paths[i] for i in path[:-1]]
+        return [*names, ""], np.column_stack([share, total.ravel() == 0])
+
+    def _gather(self, classes: Classes, column_of: np.ndarray) -> None:
+        """Have other classes: `column_of` says which each of the old ones is, or -1.
+
+        Counts add up, so those of classes that become one are added.
+        """
+        kept = np.flatnonzero(column_of >= 0)
+        cells = (np.ones(len(kept)), (column_of[kept], kept))
+        to = sparse.csr_matrix(cells, (len(classes.nodes), len(column_of)))
+        if hasattr(self, "_keyword_documents"):
+            self._keyword_documents = to @ self._keyword_documents
+        self._set_statistics(
+            classes, sparse.csr_matrix(to @ self.word_counts_), to @ self.document_counts_
+        )
 
     def _restore(self) -> None:
         """Derive the rest from what a file held, after checking it."""

@@ -9,11 +9,12 @@ by the three together, say what was found of any text.
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.special import log_softmax, softmax
+from sklearn.base import clone
 
 from leafwise.models._counts import best_columns
 from leafwise.models._em import in_threads
@@ -21,7 +22,7 @@ from leafwise.models._machines import SQUARED, Documents, train
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models.harmonic import HarmonicClassifier
 
-K, POWER = 15, 2.0  # neighbours, and how much more near ones count
+SPREAD = HarmonicClassifier(k=15, power=2.0)
 _SUREST = 0.1  # of the documents of a class are spread, besides those with labels
 _AGREEMENT = 0.38, 0.75  # of neighbours: at the first nothing is spread, at the second in full
 _SPREAD, _MODEL, _LINEAR = 4.0, 0.5, 2.0  # what each counts where they are put together
@@ -31,6 +32,7 @@ _GUESSED = 0.1  # what a document without a label counts for the linear scores
 _MARGIN = -1.5  # linear score of a class that no document is of
 _LEAST = 1e-9
 _TOLERANCE, _MOST_PASSES = 1e-2, 100  # of training a machine
+_PASSES = 3  # over documents that come later
 EXACT = 30_000  # the most documents whose neighbours are not approximate
 MOST = 30_000_000  # numbers in a table of documents or words by classes
 MOST_WORK = 100_000_000  # words in documents, times classes: half a minute for a linear model
@@ -63,6 +65,39 @@ class LinearScores(NamedTuple):
 
     def scores(self, X: sparse.csr_matrix) -> np.ndarray:
         return self.weigh(X) @ self.coef + self.intercept
+
+    def learn(self, X: sparse.csr_matrix, membership: sparse.csr_matrix) -> None:
+        """Learn from a few more documents, in place.
+
+        Each is one more coordinate of the dual that the machines were trained in: it is set to its
+        best value, in turn and some times over, while all others stay. So do the intercepts: with
+        them a few documents would shift all others, which cannot answer.
+        """
+        V = self.weigh(X)
+        y = np.where(membership.toarray() > 0, 1.0, -1.0)
+        share = np.zeros(y.shape)
+        for i in [*range(V.shape[0])] * _PASSES:
+            row = slice(V.indptr[i], V.indptr[i + 1])
+            words, values = V.indices[row], V.data[row]
+            score = values @ self.coef[words] + self.intercept
+            step = (1.0 - y[i] * score - SQUARED * share[i]) / (values @ values + SQUARED)
+            new = np.maximum(share[i] + step, 0.0)
+            change = (new - share[i]) * y[i]
+            share[i] = new
+            self.coef[words] += np.outer(values, change)
+
+    def gather(self, column_of: np.ndarray, n_classes: int) -> LinearScores:
+        """Return the scores of other classes, each made of some of these, or of none.
+
+        A machine has about 1 for documents of its class and -1 for others. So the sum of m, and
+        m - 1, has about 1 for documents of any of them, and -1 for all others.
+        """
+        kept = np.flatnonzero(column_of >= 0)
+        cells = (np.ones(len(kept)), (kept, column_of[kept]))
+        to = sparse.csr_matrix(cells, (len(column_of), n_classes))
+        n_old = np.bincount(column_of[kept], minlength=n_classes)
+        intercept = np.where(n_old > 0, to.T @ self.intercept + n_old - 1, _MARGIN)
+        return LinearScores(np.ascontiguousarray(self.coef @ to), intercept, self.idf)
 
 
 def fit_linear(
@@ -129,14 +164,21 @@ def surest(log_p: np.ndarray, membership: sparse.csr_matrix) -> np.ndarray:
     return seeds
 
 
-def spread(graph: sparse.csr_matrix, seeds: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def spread(
+    graph: sparse.csr_matrix,
+    seeds: np.ndarray,
+    shares: np.ndarray,
+    settings: HarmonicClassifier = SPREAD,
+) -> np.ndarray:
     """Return log P(class | document) by harmonic functions, with masses of the given shares."""
     proportions = np.where(seeds.any(axis=0), np.maximum(shares, _LEAST), 0.0)
-    model = HarmonicClassifier(
+    model = clone(settings).set_params(
+        taxonomy=None,
+        nodes="all",
         similarity="precomputed",
         k=graph.shape[0],
-        power=POWER,
         proportions=proportions / proportions.sum(),
+        approximate=False,
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No label reaches")  # they have the shares
@@ -153,10 +195,12 @@ class Learned(NamedTuple):
     ----------
     linear : scores of words, for any text; None where there is one class
     agreed : how often neighbours agreed on the first sorting; None where they were not asked
+    membership : documents × classes: labels, and what all stages together said of the others
     """
 
     linear: LinearScores | None
     agreed: float | None
+    membership: sparse.csr_matrix
 
 
 def learn_anew(
@@ -164,6 +208,8 @@ def learn_anew(
     membership: sparse.csr_matrix,
     log_p: np.ndarray,
     graph: sparse.csr_matrix | None,
+    settings: HarmonicClassifier = SPREAD,
+    machine: Any = None,
 ) -> Learned:
     """Learn linear scores from documents that a model has sorted.
 
@@ -173,34 +219,69 @@ def learn_anew(
     membership : labels, documents × classes; rows sum to 1, or to 0 for documents without
     log_p : what the model says of each document
     graph : neighbours; None where there is no document without a label
+    settings : of spreading
+    machine : a linear classifier of scikit-learn, in place of support vector machines
     """
     labelled = np.diff(membership.indptr) > 0
     known = np.flatnonzero(labelled)
     tfidf = LogTfIdf().fit(X)
     V = tfidf.transform(X)
+
+    def fit(
+        rows: Any, classes: sparse.csr_matrix, weight: np.ndarray, share: Any = None
+    ) -> LinearScores | None:
+        some = V if rows is None else V[rows]
+        if machine is not None:
+            return fit_other(machine, some, classes, weight, tfidf.idf_)
+        return fit_linear(some, classes, weight, tfidf.idf_, share)
+
     if graph is None:
-        return Learned(fit_linear(V, membership, np.ones(X.shape[0]), tfidf.idf_), None)
+        return Learned(fit(None, membership, np.ones(X.shape[0])), None, membership)
     agreed = agreement(graph, best_columns(_sorted_as(membership, log_p.argmax(axis=1))))
     beside = _MODEL * log_p
-    first = fit_linear(V[known], membership[known], np.ones(len(known)), tfidf.idf_)
+    first = fit(known, membership[known], np.ones(len(known)))
     if first is not None:
         beside = beside + _LINEAR * log_softmax(V @ first.coef + first.intercept, axis=1)
-    found, linear = log_p, None
+    found, linear, every = log_p, None, membership
     share = np.zeros(log_p.shape[::-1])
     for _ in range(_ROUNDS if trust(agreed) > 0 else 1):
         together = beside
         if trust(agreed) > 0:
             shares = softmax(found, axis=1).mean(axis=0)
-            spread_p = spread(graph, surest(found, membership), shares)
+            spread_p = spread(graph, surest(found, membership), shares, settings)
             together = beside + _SPREAD * trust(agreed) * spread_p
         sure = softmax(together, axis=1).max(axis=1)
         weight = np.where(labelled, 1.0, _GUESSED * sure)
         every = _sorted_as(membership, together.argmax(axis=1))
-        linear = fit_linear(V, every, weight, tfidf.idf_, share)
+        linear = fit(None, every, weight, share)
         if linear is None:
             break
         found = log_softmax(_SHARPER * (V @ linear.coef + linear.intercept), axis=1)
-    return Learned(linear, agreed)
+    return Learned(linear, agreed, every)
+
+
+def fit_other(
+    machine: Any,
+    V: sparse.csr_matrix,
+    membership: sparse.csr_matrix,
+    weight: np.ndarray,
+    idf: np.ndarray,
+) -> LinearScores | None:
+    """Fit a linear classifier of scikit-learn; of several labels it is given the first."""
+    column = best_columns(membership)
+    there = np.unique(column)
+    if len(there) < 2:
+        return None
+    fitted = clone(machine).fit(V, column, sample_weight=weight)
+    if np.shape(fitted.coef_)[-1] != V.shape[1]:
+        raise ValueError(f"linear={machine!r}: expected a classifier with coef_ and intercept_.")
+    both = len(there) == 2  # one machine does for two classes
+    coef = np.zeros((V.shape[1], membership.shape[1]))
+    intercept = np.full(membership.shape[1], _MARGIN)
+    own, b = np.atleast_2d(fitted.coef_), np.ravel(fitted.intercept_)
+    coef[:, there] = np.vstack([-own, own]).T / 2 if both else own.T
+    intercept[there] = np.append(-b, b) / 2 if both else b
+    return LinearScores(coef, intercept, idf)
 
 
 def _sorted_as(membership: sparse.csr_matrix, column: np.ndarray) -> sparse.csr_matrix:

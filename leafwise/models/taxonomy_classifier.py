@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import chain
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable
+from itertools import chain, pairwise
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import minimize, minimize_scalar
-from scipy.special import expit, log_softmax, softmax
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from leafwise.explain import Explanation
-from leafwise.keywords import Keywords, read_keywords
+from leafwise.keywords import read_keywords
 from leafwise.labels import Classes, Occurrences, read_labels
-from leafwise.models._base import BLOCK_SCORES, NodeClassifier
+from leafwise.models import _query
+from leafwise.models._base import NodeClassifier, descend, top_of
+from leafwise.models._belief import assigned
 from leafwise.models._counts import best_columns, order_by_content
-from leafwise.models._stages import EXACT, MOST, MOST_WORK, K, LinearScores, learn_anew, trust
+from leafwise.models._output import Framed
+from leafwise.models._staged import ENOUGH_LABELS, Counted, clearly_better, n_of
+from leafwise.models._tfidf import LogTfIdf
+from leafwise.models._updated import Pool, UpdatedClassifier, keys_of
 from leafwise.models.dirichlet import HierarchicalDirichlet
-from leafwise.models.graph import neighbor_graph
+from leafwise.models.harmonic import HarmonicClassifier
 from leafwise.taxonomy import Taxonomy
 from leafwise.text import WordCounter
 
-_ENOUGH_LABELS = 50  # from here on some are held out, to learn how far the model can be believed
-_MANY_LABELS = 1000  # from here on one part of them does; with fewer, each part in turn
-_N_PARTS = 4
-_LARGE = 40_000_000  # words in documents, times nodes, from which on there are two parts
-_SAMPLE = 5_000  # documents that tell as much about that as all of them would
-_FEW_DOCUMENTS = 100  # below, neighbours and linear scores tell nothing
-_MODEL = 0.02  # what the model counts beside linear scores: for words and nodes that these lack
-_WAYS = {  # of learning from documents, the first preferred where nothing speaks against it
-    "all": "neighbours and linear scores help",
-    "model": "neighbours and linear scores did not help, and are left out",
-    "labels": "unlabelled documents did not help, and are left out",
-}
+_SURE = 0.5  # how sure stop="confident" is to be, where min_confidence does not say
+_SAMPLE = 2000  # labelled documents that decide how words are counted
 
 
-class TaxonomyClassifier(NodeClassifier):
+class TaxonomyClassifier(Framed, UpdatedClassifier):
     """Sort texts into a tree, from its keywords, from labels, or from both.
 
     The words are counted; keywords and labels give a first guess; a generative model is fitted to
@@ -53,8 +48,9 @@ class TaxonomyClassifier(NodeClassifier):
     taxonomy : Taxonomy or None
         None makes the distinct labels a flat tree.
     counter : WordCounter or None
-        How words are counted. None leaves out English stop words, takes English stems, and counts
-        the parts of words written together ("FastAPI") besides the whole.
+        How words are counted. None takes English stems, and counts the parts of words written
+        together ("FastAPI") besides the whole. It leaves out English stop words, unless labels
+        that are held out speak for them.
     nodes : {"auto", "all", "leaves"} or list of labels
         The nodes that can be predicted. "auto": the leaves, and inner nodes that have labels.
     model : HierarchicalDirichlet or None
@@ -62,20 +58,43 @@ class TaxonomyClassifier(NodeClassifier):
         None is ``HierarchicalDirichlet(words="roots")``.
     keywords : bool
         Whether the tree's keywords are evidence.
-    spread : {"auto"} or bool
+    spread : {"auto"}, bool or HarmonicClassifier
         Whether the model's sorting is spread over neighbours, and linear scores are learned. "auto"
         has held-out labels decide, or, where these are too few, how far neighbours agree. A tree
-        of very many nodes has the model alone.
+        of very many nodes has the model alone. A `HarmonicClassifier` has other settings of
+        neighbours and of spreading, and is used whatever held-out labels say.
+    linear : bool or classifier
+        Whether linear scores sort texts in the end. False has the model learn anew from what was
+        found. A linear classifier of scikit-learn (with `coef_` and `sample_weight`) takes the
+        place of support vector machines.
+    encoder : callable, object with a method `encode`, or None
+        Turns a list of texts into an array of vectors, as those of sentence-transformers do. Its
+        graph of neighbours is averaged with that of words. `fit` alone needs it, and a saved model
+        does not keep it.
+    several : {"auto"} or bool
+        Whether a document can have several nodes. "auto": where labels in `fit` do.
+    min_confidence : float or None
+        `predict` gives None where the best node's probability is less; of several nodes, those
+        are left out whose probability is less.
+    stop : {"confident"} or None
+        "confident" goes down the tree only as far as is sure: `predict` gives the deepest node
+        whose branch has a probability of `min_confidence`, by default .5, inner ones too; None
+        where no branch has.
 
     Attributes
     ----------
-    transduction_ : array
+    transduction_ : array, or list of tuples
         The node of each document that `fit` was given: its label, or the best guess.
     report_ : list of str
         What `fit` did, in words.
+    several_ : bool
+    label_counts_ : array of int
+        Labels of each class that were learned from.
     temperature_, doubt_ : float
         What log probabilities are divided by, to be believed, and how much of the result is shared
         among all nodes alike: that the document is one of those of which nothing is known.
+    thresholds_, offset_ : array or None, and float
+        With several nodes, the score from which each is assigned, and the log odds there.
     counter_, model_ : the parts, fitted
     coef_, intercept_, idf_ : arrays or None
         Linear scores of words: words × classes, of each class, and of each word. None where the
@@ -91,8 +110,13 @@ class TaxonomyClassifier(NodeClassifier):
         "idf_",
         "temperature_",
         "doubt_",
+        "thresholds_",
+        "offset_",
+        "several_",
+        "label_counts_",
         "report_",
     )
+    _unsaved = ("encoder", "linear")  # parameters that may be code, which no file holds
 
     def __init__(
         self,
@@ -103,6 +127,11 @@ class TaxonomyClassifier(NodeClassifier):
         model: HierarchicalDirichlet | None = None,
         keywords: bool = True,
         spread: Any = "auto",
+        linear: Any = True,
+        encoder: Any = None,
+        several: Any = "auto",
+        min_confidence: float | None = None,
+        stop: str | None = None,
     ):
         self.taxonomy = taxonomy
         self.counter = counter
@@ -110,16 +139,27 @@ class TaxonomyClassifier(NodeClassifier):
         self.model = model
         self.keywords = keywords
         self.spread = spread
+        self.linear = linear
+        self.encoder = encoder
+        self.several = several
+        self.min_confidence = min_confidence
+        self.stop = stop
+
+    # ---- learning ----
 
     def fit(self, texts: Iterable[str], labels: Any = None) -> Self:
         """Learn from texts, of which all, some or none have a label (None where unknown).
 
-        `texts` is read once, and `labels` only after that: both can come from one stream.
+        `texts` is read once, and `labels` only after that: both can come from one stream. Labels
+        are one for each text, or a list of labels for each.
         """
         self._validate()
-        self.__dict__.pop("model_", None)  # a fit that fails leaves no half of the last one
-        counter = WordCounter(stop_words="english", stemmer="english", compounds=True)
-        self.counter_ = counter if self.counter is None else clone(self.counter)
+        for name in ("model_", "_pool"):  # a fit that fails leaves no half of the last one
+            self.__dict__.pop(name, None)
+        if isinstance(texts, str | bytes) or hasattr(texts, "columns"):
+            WordCounter().fit(texts)  # which knows what to say
+        texts = list(texts)
+        self.counter_ = _usual_counter() if self.counter is None else clone(self.counter)
         X = self._count(texts)
         occurrences = read_labels([None] * X.shape[0] if labels is None else labels)
         if occurrences.n_documents != X.shape[0]:
@@ -130,45 +170,137 @@ class TaxonomyClassifier(NodeClassifier):
             raise ValueError(
                 "No document has a label, and keywords=False: there is nothing to learn from."
             )
+        n_labels = np.diff(membership.indptr)
+        self.several_ = bool((n_labels > 1).any()) if self.several == "auto" else self.several
+        if self.several_ and not (n_labels > 0).any():
+            raise ValueError("several=True: expected some labels, and no document has one.")
+        if self.counter is None and (words := self._count_better(texts, X, membership)) is not None:
+            X = words
         keywords = None  # of a tree made from labels, names are no keywords
         if self.keywords and not self._plain:
             keywords = read_keywords(self.taxonomy_, self.counter_, X)
         order = order_by_content(X, membership)  # so that the order of documents changes nothing
-        how = self._fit_parts(X[order], membership[order], keywords)
-        best = self._best_of(X)
-        given = best_columns(membership)
-        labelled = given >= 0
-        best[labelled] = given[labelled]
-        self.transduction_ = self.classes_[best]
-        self._write_report(X, labelled, keywords, how)
+        counted = Counted(X, membership, keywords, self._encode(texts, X.shape[0])).take(order)
+        how = self._fit_counted(counted)
+        self.label_counts_ = np.bincount(membership.indices, minlength=len(self.nodes_))
+        self._pool = Pool(X, n_labels > 0, keys_of(X))
+        self._transduce(X, membership)
+        self._write_report(counted, how)
         return self
 
+    # ---- answers ----
+
+    def predict(self, X: Any) -> Any:
+        """Return the node of each text; with several, a list of tuples.
+
+        None, or no node, where it is not sure enough: see `min_confidence` and `stop`.
+        """
+        X_counts = self._counts(X)
+        if self.several_:
+            return self._framed(X, self._several_of(X_counts), name="label")
+        if self.stop is None and self.min_confidence is None:
+            return self._framed(X, self.classes_[self._best_of(X_counts)], name="label")
+        found: list = []
+        for _, log_p in self._blocks(X_counts):
+            found += self._sure_of(np.exp(log_p))
+        return self._framed(X, np.array([*found, None], dtype=object)[:-1], name="label")
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return log P(node | text); a column per node in `classes_`."""
+        log_p = self._log_joint(self._counts(X))
+        return self._framed(X, log_p, columns=self.classes_)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return P(node | text): that the text belongs at this very node.
+
+        With one node for each text, a row sums to 1; with several, each node has its own odds.
+        """
+        return self._framed(X, np.exp(self._log_joint(self._counts(X))), columns=self.classes_)
+
+    def predict_branch_proba(self, X: Any) -> Any:
+        """Return the probability of each node of `taxonomy_` with all that is below it.
+
+        A parent's is the sum over its branch, and the root's is 1. With several nodes for each
+        text, it is that at least one is in the branch, as if each came independently.
+        """
+        branches = self._branches(np.exp(self._log_joint(self._counts(X))))
+        return self._framed(X, branches, columns=self.taxonomy_.paths)
+
+    def top_k(self, X: Any, k: int = 3) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k most probable nodes of each text and their probabilities, best first."""
+        return top_of(np.exp(self._log_joint(self._counts(X))), self.classes_, k)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of texts put on one of their nodes; unlabelled ones do not count.
+
+        With several nodes for each text, the micro F1 of `predict`: of all decisions together.
+        `min_confidence` and `stop` change nothing.
+        """
+        if not self.several_:
+            return super().score(X, y, sample_weight)
+        if sample_weight is not None:
+            raise ValueError("sample_weight: expected None, with several nodes for each text.")
+        classes = self._classes
+        truth = classes.membership(read_labels(y, classes)).toarray() > 0
+        found = self._assigned(self._counts(X))
+        check_consistent_length(found, truth)
+        known = truth.any(axis=1)
+        if not known.any():
+            raise ValueError("No document has a label, so there is nothing to score.")
+        found, truth = found[known], truth[known]
+        return float(2 * (found & truth).sum() / (found.sum() + truth.sum()))
+
+    def query(
+        self, n: int = 10, strategy: str = "mix", texts: Iterable[str] | None = None
+    ) -> np.ndarray:
+        """Say which documents to label next: their numbers, the most wanted first.
+
+        Parameters
+        ----------
+        n : how many; fewer where fewer have no label
+        strategy : {"mix", "uncertainty", "diversity", "coverage", "random"}
+            Documents that may well be wrong; that stand for many others, and are unlike each other
+            and those labelled; that may belong to nodes without a label; all three; or any.
+        texts : the documents to choose from
+            By default those given to `fit` that have no label. A model from a file has none.
+        """
+        check_is_fitted(self, "model_")
+        if texts is not None:
+            X = self._counts(texts)
+            labelled = np.zeros(X.shape[0], bool)
+        elif hasattr(self, "_pool"):
+            X, labelled = self._pool.X, self._pool.labelled
+        else:
+            raise ValueError(
+                "This model comes from a file, which keeps no documents: give those to choose from "
+                "as texts."
+            )
+        linear = self._linear
+        vectors = LogTfIdf().fit_transform(X) if linear is None else linear.weigh(X)
+        proba = np.concatenate(
+            [np.empty((0, len(self.nodes_)))] + [np.exp(log_p) for _, log_p in self._blocks(X)]
+        )
+        return _query.choose(n, strategy, proba, vectors, labelled, self.label_counts_)
+
     def explain(self, text: str, node: str | None = None) -> Explanation:
-        """Say which words put a text on a node, and which spoke against it.
+        """Say which words put a text on a node, which spoke against it, and for which level.
 
         `node` is any label among the classes, by default the one predicted.
         """
         X = self._counts([text])
-        log_joint = self._log_joint(X)
-        column = int(log_joint.argmax())
+        log_p = self._log_joint(X)
+        column = int(log_p.argmax())
         if node is not None:
             column = int(self._classes.columns(np.array([node]))[0])
-        words, counts = X.indices, self.model_._as_read(X).data
-        said = self._temper(X)[0] * counts * self.model_.word_evidence(column, words)
-        if (linear := self._linear) is not None:
-            rest = np.delete(linear.coef[words], column, axis=1).mean(axis=1)
-            weighed = linear.weigh(X)
-            weight = np.zeros(X.shape[1])
-            weight[weighed.indices] = weighed.data
-            known = linear.known(X)[0, 0]
-            said = (_MODEL * known + 1 - known) * said
-            said += known * weight[words] * (linear.coef[words, column] - rest)
         vocabulary = list(self.counter_.vocabulary_)
+        words = [vocabulary[w] for w in X.indices]
+        levels, of_word = self.model_.said_at_levels(column, X.indices)
         return Explanation.of(
             path=str(self.classes_[column]),
-            probability=float(softmax(log_joint, axis=1)[0, column]),
-            contributions=dict(zip([vocabulary[w] for w in words], said / self.temperature_)),
+            probability=float(np.exp(log_p[0, column])),
+            contributions=dict(zip(words, self._said_by_words(X, column) / self.temperature_)),
             forms=self.counter_.words_of(text),
+            levels=(levels, dict(zip(words, of_word.tolist()))),
         )
 
     def node_words(self, path: Any, n: int = 10) -> list[tuple[str, float]]:
@@ -183,7 +315,10 @@ class TaxonomyClassifier(NodeClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
+        tags.classifier_tags.multi_label = True
         return tags
+
+    # ---- the parts of learning ----
 
     def _choose_classes(self, labels: Occurrences) -> Classes:
         if self.taxonomy is None:
@@ -194,207 +329,122 @@ class TaxonomyClassifier(NodeClassifier):
         used = every.nodes[np.unique(every.columns(labels.labels))]
         return Classes.of_nodes(self.taxonomy, np.union1d(self.taxonomy.leaves, used))
 
-    def _count(self, texts: Iterable[str]) -> sparse.csr_matrix:
+    def _count(self, texts: list[str]) -> sparse.csr_matrix:
         """Count words, the tree's keywords too: a text may use one that no text had so far."""
         if self.taxonomy is None:
             return self.counter_.fit_transform(texts)
-        if isinstance(texts, str | bytes) or hasattr(texts, "columns"):
-            return self.counter_.fit_transform(texts)  # it knows what to say
         keywords = " ".join(word for words in self.taxonomy.keywords for word in words)
         return self.counter_.fit_transform(chain(texts, [keywords]))[:-1]
 
-    def _fit_parts(
-        self, X: sparse.csr_matrix, membership: sparse.csr_matrix, keywords: Keywords | None
-    ) -> list[str]:
-        """Fit, deciding which stages help, and how far to believe the result; say how.
-
-        With enough labels some are held out first, and decide. With few, the preferred way is
-        taken, and it is as sure as its parts agree.
-        """
+    def _count_better(
+        self, texts: list[str], X: sparse.csr_matrix, membership: sparse.csr_matrix
+    ) -> sparse.csr_matrix | None:
+        """Count stop words too, where documents held out are clearly sorted better so."""
         labelled = np.flatnonzero(np.diff(membership.indptr))
-        ways = self._ways(X, len(labelled))
-        graph = None
-        if "all" in ways and len(labelled) < X.shape[0]:
-            many = X.shape[0] > EXACT
-            graph = neighbor_graph(X, K, symmetric=True, approximate=many)
-        if len(labelled) < _ENOUGH_LABELS:
-            agreed = self._fit_stages(X, membership, keywords, graph, ways[0])
-            said = _said_of_neighbours(agreed) if ways[0] == "all" else []
-            return [*said, f"Probabilities are set by {self._believe(X, keywords)}."]
-        found = self._hold_out(X, membership, keywords, graph, ways)
-        # Few labels tell little: without a clear sign against it, the first way is taken.
-        wrong = {way: one.wrong for way, one in found.items()}
-        way = min(ways, key=lambda way: (_clearly_worse(wrong, way), ways.index(way)))
-        self._fit_stages(X, membership, keywords, graph, way, sigma=found[way].sigma)
-        self.temperature_, self.doubt_ = found[way].temperature, found[way].doubt
-        n_held_out = _n(len(wrong[way]), "label")
-        said = []
-        if len(ways) > 1:
-            text = _WAYS[way] if graph is not None or way != "all" else "linear scores help"
-            said = [f"{text[0].upper()}{text[1:]}: so say {n_held_out} held out."]
-        return [*said, f"Probabilities are set by {n_held_out} held out."]
-
-    def _ways(self, X: sparse.csr_matrix, n_labelled: int) -> list[str]:
-        """Return the ways of learning that come into question, the preferred one first."""
-        n_classes = len(self.nodes_)
-        feasible = max(X.shape) * n_classes <= MOST and X.nnz * n_classes <= MOST_WORK
-        every = self.spread is not False and X.shape[0] >= _FEW_DOCUMENTS and feasible
-        if self.spread is True and every:
-            return ["all"]
-        some = n_labelled < X.shape[0]
-        return [*(["all"] if every else []), "model", *(["labels"] if some else [])]
-
-    def _hold_out(
-        self,
-        X: sparse.csr_matrix,
-        membership: sparse.csr_matrix,
-        keywords: Keywords | None,
-        graph: sparse.csr_matrix | None,
-        ways: list[str],
-    ) -> dict[str, _HeldOut]:
-        """Return, for each way, what becomes of labelled documents that it was not given."""
-        labelled = np.flatnonzero(np.diff(membership.indptr))
-        drawn = np.random.default_rng(0).permutation(labelled)
-        sample_size = min(_SAMPLE, max(200, 4 * BLOCK_SCORES // len(self.nodes_)))
-        if len(labelled) < _MANY_LABELS:
-            large = X.nnz * len(self.nodes_) > _LARGE
-            parts = np.array_split(drawn, 2 if large else _N_PARTS)
-        else:
-            parts = [drawn[: min(len(labelled) // 5, sample_size)]]
-        scored: dict[str, list[np.ndarray]] = {way: [] for way in ways}
-        sigma: dict[str, Any] = {}
-        for part in parts:
-            rest = np.setdiff1d(np.arange(X.shape[0]), part)
-            among = None if graph is None else graph[rest][:, rest]
-            some = X[rest], membership[rest], keywords, among
-            for way in reversed(ways):  # "all" goes on from "model"
-                self._fit_stages(*some, way, sigma=sigma.get(way), again="model" in ways)
-                scored[way].append(self._log_joint(X[part]))
-                sigma[way] = self.model_.sigma_
-        truth = membership[np.concatenate(parts)].toarray()
-        found = {}
-        for way in ways:
-            log_joint = np.concatenate(scored[way])
-            wrong = truth[np.arange(len(truth)), log_joint.argmax(axis=1)] == 0
-            how_sure = _likeliest(truth, log_joint, way == "all")
-            found[way] = _HeldOut(wrong.astype(float), *how_sure, sigma[way])
-        return found
-
-    def _fit_stages(
-        self,
-        X: sparse.csr_matrix,
-        membership: sparse.csr_matrix,
-        keywords: Keywords | None,
-        graph: sparse.csr_matrix | None,
-        way: str,
-        sigma: Any = None,
-        again: bool = False,
-    ) -> float | None:
-        """Learn in one of the ways; returns how far neighbours agree, if they are asked.
-
-        `again` says that the model was just fitted to the same in another way.
-        """
-        self.temperature_, self.doubt_ = 1.0, 0.0
-        self.coef_ = self.intercept_ = self.idf_ = None
-        if not (again and way == "all"):
-            self._fit_model(X, membership, keywords, way != "labels", sigma)
-        if way != "all":
+        if len(labelled) < ENOUGH_LABELS:
             return None
-        log_p = log_softmax(self._log_joint(X), axis=1)
-        linear, agreed = learn_anew(X, membership, log_p, graph)
-        asked = self.spread is True or agreed is None or len(np.unique(membership.indices)) > 1
-        if linear is not None and (asked or trust(agreed or 0.0) > 0):
-            self.coef_, self.intercept_, self.idf_ = linear
-        return agreed
-
-    def _fit_model(
-        self,
-        X: sparse.csr_matrix,
-        membership: sparse.csr_matrix,
-        keywords: Keywords | None,
-        pool: bool = True,
-        sigma: Any = None,
-    ) -> None:
-        """Fit the model; without the `pool` of unlabelled documents, to labels and keywords."""
-        model = HierarchicalDirichlet(words="roots") if self.model is None else clone(self.model)
-        if sigma is not None:
-            model.set_params(sigma=sigma)
-        model._validate()
-        weight = np.ones(X.shape[0])
-        if not pool:
-            weight[np.diff(membership.indptr) == 0] = 0.0
-        self.model_ = model._fit(X, self._classes, membership, weight, keywords)
-
-    def _believe(self, X: sparse.csr_matrix, keywords: Keywords | None) -> str:
-        """Be as sure, on average, as those agree that had a part in it; says who.
-
-        Keywords alone are wrong more often than what is made of them, and stages that follow each
-        other are wrong together: the truth lies between.
-        """
-        sample_size = min(_SAMPLE, max(200, 4 * BLOCK_SCORES // len(self.nodes_)))
-        some = X[:: max(1, X.shape[0] // sample_size)]
-        log_joint = self._log_joint(some)
-        best = log_joint.argmax(axis=1)
-        agreed = {}
-        if keywords is not None and keywords.weights.nnz:
-            scores = keywords.scores(some, self.taxonomy_.parent)[:, self.nodes_]
-            matched = scores.any(axis=1)
-            agreed["with its keywords"] = (scores.argmax(axis=1) == best)[matched].mean()
-        if self._linear is not None:
-            by_model = self.model_._log_joint(some).argmax(axis=1)
-            agreed["before and after spreading"] = (by_model == best).mean()
-        if not agreed:
-            return "the model alone: there are too few labels and keywords to check them by"
-        mean = np.mean(list(agreed.values()))
-
-        def excess(t: float) -> float:
-            return float(softmax(log_joint / t, axis=1).max(axis=1).mean() - mean) ** 2
-
-        self.temperature_ = _best_temperature(excess, self._linear is not None)
-        said = ", and ".join(f"{what} ({share:.0%})" for what, share in agreed.items())
-        return f"how often the model agrees {said}"
-
-    def _log_joint(self, X: sparse.csr_matrix) -> np.ndarray:
-        log_joint = self._temper(X) * self.model_._log_joint(X)
-        if (linear := self._linear) is not None:
-            known = linear.known(X)
-            log_joint = known * linear.scores(X) + (_MODEL * known + 1 - known) * log_joint
-        log_joint /= self.temperature_
-        return _with_doubt(log_joint, self.doubt_) if self.doubt_ else log_joint
-
-    @property
-    def _linear(self) -> LinearScores | None:
-        if self.coef_ is None or self.intercept_ is None or self.idf_ is None:
+        if len(labelled) > _SAMPLE:
+            labelled = np.random.default_rng(0).permutation(labelled)[:_SAMPLE]
+        labelled = labelled[order_by_content(X[labelled], membership[labelled])]
+        every = clone(self.counter_).set_params(stop_words=None)
+        words = every.fit_transform([texts[i] for i in labelled])
+        if not clearly_better(X[labelled], words, membership[labelled]):
             return None
-        return LinearScores(self.coef_, self.intercept_, self.idf_)
+        self.counter_ = every
+        return self._count(texts)
+
+    def _encode(self, texts: list[str], n: int) -> np.ndarray | None:
+        if self.encoder is None:
+            return None
+        encode = getattr(self.encoder, "encode", self.encoder)
+        vectors = np.asarray(encode(texts), dtype=np.float64)
+        if vectors.ndim != 2 or len(vectors) != n or not np.isfinite(vectors).all():
+            raise ValueError(
+                f"encoder gave an array of shape {vectors.shape} for {n} texts: expected a row of "
+                "finite numbers for each."
+            )
+        return vectors
+
+    def _transduce(self, X: sparse.csr_matrix, membership: sparse.csr_matrix) -> None:
+        given = best_columns(membership)
+        labelled = np.flatnonzero(given >= 0)
+        if self.several_:
+            self.transduction_ = self._several_of(X)
+            for i in labelled:
+                self.transduction_[i] = tuple(self.classes_[membership[i].indices].tolist())
+            return
+        best = self._best_of(X)
+        best[labelled] = given[labelled]
+        self.transduction_ = self.classes_[best]
+
+    # ---- the parts of answering ----
 
     def _best_of(self, X: sparse.csr_matrix) -> np.ndarray:
         """Return the best column of each document whose words are counted."""
-        return np.concatenate([log_joint.argmax(axis=1) for _, log_joint in self._blocks(X)])
+        best = [log_p.argmax(axis=1) for _, log_p in self._blocks(X)]
+        return np.concatenate(best) if best else np.empty(0, np.int64)
 
-    def _temper(self, X: sparse.csr_matrix) -> np.ndarray:
-        """How much each word of a document speaks for itself: as when documents are shared."""
-        length = np.asarray(self.model_._as_read(X).sum(axis=1), float).reshape(-1, 1)
-        return np.maximum(length, 1.0) ** -0.5
+    def _best(self, X: Any) -> np.ndarray:
+        return self._best_of(self._counts(X))
+
+    def _sure_of(self, proba: np.ndarray) -> list:
+        """Return the node of each document that is sure enough, or None."""
+        least = _SURE if self.min_confidence is None else self.min_confidence
+        if self.stop is None:
+            best = proba.argmax(axis=1)
+            names = self.classes_[best].tolist()
+            return [n if p >= least else None for n, p in zip(names, proba.max(axis=1))]
+        branches = self._branches(proba)
+        own = np.zeros(branches.shape)
+        own[:, self.nodes_] = proba
+        nodes = descend(self.taxonomy_, own, branches, least)
+        named = dict(zip(self.nodes_.tolist(), self.classes_.tolist()))
+        return [named.get(i, self.taxonomy_.paths[i]) if i else None for i in nodes.tolist()]
+
+    def _branches(self, proba: np.ndarray) -> np.ndarray:
+        at_node = np.zeros((len(proba), len(self.taxonomy_)))
+        if self.several_:
+            at_node[:, self.nodes_] = np.log1p(-np.minimum(proba, 1 - 1e-12))
+            return -np.expm1(self.taxonomy_.subtree_sum(at_node))
+        at_node[:, self.nodes_] = proba
+        return np.minimum(self.taxonomy_.subtree_sum(at_node), 1.0)
+
+    def _assigned(self, X: sparse.csr_matrix) -> np.ndarray:
+        """Say which classes each document is of, where it can be of several."""
+        found = np.zeros((X.shape[0], len(self.nodes_)), bool)
+        for rows, log_p in self._blocks(X):
+            # Thresholds are where the log odds are the offset.
+            odds = log_p - np.log1p(-np.minimum(np.exp(log_p), 1 - 1e-12))
+            found[rows] = assigned(odds - self.offset_, at_least_one=True)
+            if self.min_confidence is not None:
+                found[rows] &= np.exp(log_p) >= self.min_confidence
+        return found
+
+    def _several_of(self, X: sparse.csr_matrix) -> list[tuple]:
+        found = sparse.csr_matrix(self._assigned(X))
+        names = self.classes_[found.indices].tolist()
+        return [tuple(names[a:b]) for a, b in pairwise(found.indptr.tolist())]
 
     def _counts(self, X: Any, reset: bool = False) -> sparse.csr_matrix:
         check_is_fitted(self, "model_")
         return self.counter_.transform(X)
 
-    def _write_report(
-        self, X: sparse.csr_matrix, labelled: np.ndarray, keywords: Keywords | None, how: list[str]
-    ) -> None:
+    def _write_report(self, counted: Counted, how: list[str]) -> None:
+        X, keywords = counted.X, counted.keywords
         n_matched = 0
         if keywords is not None:
             n_matched = int(np.count_nonzero(np.diff(keywords.matches(X).indptr)))
         model = self.model_
         self.report_ = [
-            f"Counted {_n(X.shape[1], 'different word')} in {_n(X.shape[0], 'document')}.",
-            f"With a label: {int(labelled.sum()):,}. With a keyword: {n_matched:,}.",
-            f"Sorted them over {_n(len(self.nodes_), 'node')} in {_n(model.n_iter_, 'round')}; "
-            f"nodes are bound to their parents by {_n(round(np.mean(model.sigma_)), 'word')} (σ).",
+            f"Counted {n_of(X.shape[1], 'different word')} in {n_of(X.shape[0], 'document')}.",
+            f"With a label: {len(counted.labelled):,}. With a keyword: {n_matched:,}.",
+            f"Sorted them over {n_of(len(self.nodes_), 'node')} in {n_of(model.n_iter_, 'round')}; "
+            "nodes are bound to their parents by "
+            f"{n_of(round(np.mean(model.sigma_)), 'word')} (σ).",
             *how,
         ]
+        if self.counter is None and self.counter_.stop_words is None:
+            self.report_.insert(1, "Stop words help: so say labels held out. They are counted.")
         if unknown := model.unknown_keywords_:
             shown = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
             self.report_.append(
@@ -405,27 +455,46 @@ class TaxonomyClassifier(NodeClassifier):
     def _validate(self) -> None:
         if self.counter is not None and not isinstance(self.counter, WordCounter):
             raise ValueError(f"counter={self.counter!r}: expected a WordCounter.")
-        for name, known in (("keywords", (True, False)), ("spread", ("auto", True, False))):
+        for name, known in (
+            ("keywords", (True, False)),
+            ("spread", ("auto", True, False)),
+            ("several", ("auto", True, False)),
+            ("stop", (None, "confident")),
+        ):
             value = getattr(self, name)
-            if not (isinstance(value, bool) or value in known):
+            if name == "spread" and isinstance(value, HarmonicClassifier):
+                continue
+            if not any(value is one or (isinstance(value, str) and value == one) for one in known):
                 raise ValueError(f"{name}={value!r}: expected one of {known}.")
+        replaced = hasattr(self.linear, "fit") and is_classifier(self.linear)
+        if not (isinstance(self.linear, bool) or replaced):
+            raise ValueError(f"linear={self.linear!r}: expected True, False or a classifier.")
+        least = self.min_confidence
+        if least is not None and not (isinstance(least, Real) and 0 <= float(least) <= 1):
+            raise ValueError(f"min_confidence={least!r}: expected a number from 0 to 1, or None.")
+        encode = getattr(self.encoder, "encode", self.encoder)
+        if self.encoder is not None and (isinstance(self.encoder, str) or not callable(encode)):
+            raise ValueError(
+                f"encoder={self.encoder!r}: expected a function of a list of texts, or an object "
+                "with a method `encode`."
+            )
         if self.model is not None and not isinstance(self.model, HierarchicalDirichlet):
             raise ValueError(f"model={self.model!r}: expected a HierarchicalDirichlet.")
         if self.model is not None and self.model.reject is not None:
             raise ValueError(
                 f"model: reject={self.model.reject!r} is for HierarchicalDirichlet alone. Here, "
-                "predict_proba says how sure each document is."
+                "min_confidence says how sure predict is to be."
             )
 
     def _restore(self) -> None:
         """Check what a file held."""
         self._check_classes()
-        n_words = len(self.counter_.vocabulary_)
-        if self.model_.word_counts_.shape != (len(self.nodes_), n_words):
+        n_words, n_classes = len(self.counter_.vocabulary_), len(self.nodes_)
+        if self.model_.word_counts_.shape != (n_classes, n_words):
             raise ValueError("the model does not fit the words and classes")
         if (linear := self._linear) is not None and (
-            linear.coef.shape != (n_words, len(self.nodes_))
-            or linear.intercept.shape != (len(self.nodes_),)
+            linear.coef.shape != (n_words, n_classes)
+            or linear.intercept.shape != (n_classes,)
             or linear.idf.shape != (n_words,)
         ):
             raise ValueError("the linear scores do not fit the words and classes")
@@ -433,59 +502,14 @@ class TaxonomyClassifier(NodeClassifier):
             raise ValueError("the temperature is no positive number")
         if not 0 <= self.doubt_ < 1:
             raise ValueError("the doubt is no number from 0 to 1")
+        if self.several_ is not (self.thresholds_ is not None) or not np.isfinite(self.offset_):
+            raise ValueError("the thresholds are not those of several nodes")
+        if self.thresholds_ is not None and self.thresholds_.shape != (n_classes,):
+            raise ValueError("the thresholds do not fit the classes")
+        if np.shape(self.label_counts_) != (n_classes,):
+            raise ValueError("the numbers of labels do not fit the classes")
         self._validate()
 
 
-class _HeldOut(NamedTuple):
-    """Which documents went wrong whose labels were held out, and the likeliest temperature."""
-
-    wrong: np.ndarray
-    temperature: float
-    doubt: float
-    sigma: Any
-
-
-def _clearly_worse(wrong: dict[str, np.ndarray], way: str) -> bool:
-    """Whether another way has fewer wrong, by more than two standard errors of the difference."""
-    more = [wrong[way] - other for other in wrong.values()]
-    return any(gain.mean() > 2 * gain.std() / np.sqrt(len(gain)) for gain in more)
-
-
-def _said_of_neighbours(agreed: float | None) -> list[str]:
-    if agreed is None:
-        return []
-    used = "spread over them" if trust(agreed) > 0 else "not spread"
-    return [f"Neighbours are sorted alike by {agreed:.0%} of their weight: what is sure is {used}."]
-
-
-def _n(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _with_doubt(log_joint: np.ndarray, doubt: float) -> np.ndarray:
-    """Return log P, of which a part is shared among all classes alike."""
-    return np.log(doubt / log_joint.shape[1] + (1 - doubt) * softmax(log_joint, axis=1))
-
-
-def _likeliest(truth: np.ndarray, log_joint: np.ndarray, linear: bool) -> tuple[float, float]:
-    """Find the temperature and the doubt under which held-out labels are likeliest.
-
-    `linear` says whether scores are linear ones: a model is never surer than it says.
-    """
-
-    def loss(point: np.ndarray) -> float:
-        log_p = _with_doubt(log_joint / np.exp(point[0]), float(expit(point[1])))
-        return -float((truth * log_p).sum(axis=1).mean())
-
-    bounds = [(-4 if linear else 0, 5), (-9, 0)]
-    starts = [(-1.5, -3.0)] if linear else []
-    found = [minimize(loss, start, bounds=bounds) for start in [*starts, (0.5, -3.0), (0.5, -1.0)]]
-    log_t, logit = min(found, key=lambda one: one.fun).x
-    return float(np.exp(log_t)), float(expit(logit))
-
-
-def _best_temperature(loss: Callable[[float], float], linear: bool) -> float:
-    """Find the temperature of the least loss, as `_likeliest` does."""
-    bounds = (-4 if linear else 0, 5)
-    found = minimize_scalar(lambda log_t: loss(np.exp(log_t)), bounds=bounds, method="bounded")
-    return float(np.exp(found.x))
+def _usual_counter() -> WordCounter:
+    return WordCounter(stop_words="english", stemmer="english", compounds=True)
