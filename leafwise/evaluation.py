@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 from time import perf_counter
@@ -43,12 +45,15 @@ class FewLabelSplit(BaseCrossValidator):
     Parameters
     ----------
     n_per_class : int
-        Training documents of each class.
+        Training documents of each class; 0 is for what learns without labels.
     n_draws : int
         How often they are drawn.
-    test_size : int or None
-        Test documents of each class, the same ones for every `n_per_class`; None takes all the
-        rest.
+    test_size : int, float or None
+        Test documents of each class, the same ones for every `n_per_class`: how many, or which
+        share of the class, but at least one. None takes all the rest.
+    short : {"raise", "take"}
+        Of a class with too few documents, "take" draws all but those to test on. One of a single
+        document is learned from and not tested on.
     random_state : int
         Draw k is the same whatever `n_draws`. None is not taken, as draws would not be nested.
     """
@@ -58,12 +63,14 @@ class FewLabelSplit(BaseCrossValidator):
         n_per_class: int,
         n_draws: int = 10,
         *,
-        test_size: int | None = None,
+        test_size: float | None = None,
+        short: str = "raise",
         random_state: int = 0,
     ):
         self.n_per_class = n_per_class
         self.n_draws = n_draws
         self.test_size = test_size
+        self.short = short
         self.random_state = random_state
 
     def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -75,69 +82,88 @@ class FewLabelSplit(BaseCrossValidator):
         labels = _single_labels(y)
         if X is not None:
             check_consistent_length(X, range(labels.n_documents))
-        n, test_size = self.n_per_class, self.test_size
-        members = self._members(labels, n + (test_size or 1))
+        members = self._members(labels)
+        sizes = [self._sizes(len(documents)) for documents in members]
         for seed in np.random.SeedSequence(self.random_state).spawn(self.n_draws):
             rng = np.random.default_rng(seed)
             orders = [rng.permutation(documents) for documents in members]
-            train = np.concatenate([order[:n] for order in orders])
-            rests = [order[n:] for order in orders]
-            if test_size is not None:
-                # From the other end, so that the test documents are the same for every n.
-                rests = [rest[-test_size:] for rest in rests]
-            yield np.sort(train), np.sort(np.concatenate(rests))
+            train = [order[:n] for order, (n, _) in zip(orders, sizes)]
+            # From the other end, so that the test documents are the same for every n.
+            test = [order[len(order) - n :] for order, (_, n) in zip(orders, sizes)]
+            yield np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of draws."""
         return self.n_draws
 
-    def _members(self, labels: Occurrences, n_needed: int) -> list[np.ndarray]:
+    def _members(self, labels: Occurrences) -> list[np.ndarray]:
         """Return the documents of each class, after checking that there are enough."""
         classes, code, n_documents = np.unique(
             labels.labels, return_inverse=True, return_counts=True
         )
         if not len(classes):
             raise LabelError("No document has a label, so there is none to draw.")
+        n_needed = np.array([sum(self._sizes(n, least=True)) for n in n_documents.tolist()])
         short = n_documents < n_needed
         if short.any():
-            smallest = n_documents.argmin()
+            smallest = np.where(short, n_documents, n_documents.max() + 1).argmin()
             others = f" ({short.sum()} classes have too few)" if short.sum() > 1 else ""
-            n_test = n_needed - self.n_per_class
+            n_test = n_needed[smallest] - self.n_per_class
             raise LabelError(
                 f"Class {classes[smallest].item()!r} has {n_documents[smallest]} documents, "
-                f"expected at least {n_needed}: {self.n_per_class} to draw and {n_test} to test "
-                f"on{others}. Draw fewer per class, or leave the class out."
+                f"expected at least {n_needed[smallest]}: {self.n_per_class} to draw and {n_test} "
+                f"to test on{others}. Draw fewer per class, or leave the class out."
+            )
+        if self.short == "take" and (n_documents < 2).all():
+            raise LabelError(
+                "No class has two documents, one to learn from and one to test on. Label more."
             )
         by_class = labels.documents[np.argsort(code, kind="stable")]
         return np.split(by_class, np.cumsum(n_documents)[:-1])
 
+    def _sizes(self, n_documents: int, least: bool = False) -> tuple[int, int]:
+        """Return how many documents of a class are drawn, and how many are (at least) tested on."""
+        size, n = self.test_size, self.n_per_class
+        if size is None:
+            n_test = 1
+        else:
+            n_test = int(size) if isinstance(size, Integral) else max(1, round(size * n_documents))
+        if self.short == "take":
+            n_test = min(n_test, n_documents - 1)
+            n = min(n, n_documents - n_test)
+        return n, n_documents - n if size is None and n_test and not least else n_test
+
     def _validate(self) -> None:
-        for name, least in (("n_per_class", 1), ("n_draws", 1), ("random_state", 0)):
+        for name, least in (("n_per_class", 0), ("n_draws", 1), ("random_state", 0)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < least:
                 why = ": draws of several sizes are nested by their seed" * (name == "random_state")
                 raise ValueError(f"{name}={value!r}: expected a whole number from {least} on{why}.")
         size = self.test_size
-        if size is not None and (not isinstance(size, Integral) or size < 1):
+        whole = isinstance(size, Integral) and size >= 1
+        if not (size is None or whole or (isinstance(size, float) and 0 < size < 1)):
             raise ValueError(
-                f"test_size={size!r}: expected a number of documents per class from 1 on, "
-                "or None for all the rest."
+                f"test_size={size!r}: expected a number of documents per class from 1 on, a share "
+                "between 0 and 1, or None for all the rest."
             )
+        if self.short not in ("raise", "take"):
+            raise ValueError(f'short={self.short!r}: expected "raise" or "take".')
 
 
 def few_labels(y: Any, train: Any) -> list[Any]:
     """Return the labels of the documents in `train`, and None for all others.
 
     For models that learn from unlabelled documents too: the others are their pool. `train` has
-    the documents' numbers, or is a mask.
+    the documents' numbers, or is a mask. Where documents have several labels, there are lists.
     """
-    labels = _single_labels(y)
+    labels = read_labels(y)
+    several = len(np.unique(labels.documents)) < len(labels.documents)
     kept = np.zeros(labels.n_documents, bool)
     kept[list(train)] = True
     few: list[Any] = [None] * labels.n_documents
     for i, label in zip(labels.documents.tolist(), labels.labels.tolist()):
         if kept[i]:
-            few[i] = label
+            few[i] = [*(few[i] or ()), label] if several else label
     return few
 
 
@@ -153,6 +179,7 @@ class LearningCurve:
     names : the methods
     sizes : training documents per class
     scores : for each metric, an array of methods × sizes × draws
+        NaN at size 0 for methods without the pool, which have nothing to learn from there.
     fit_seconds, predict_seconds : arrays of methods × sizes × draws
     n_train, n_test : for each size, all the documents trained and tested on in one draw
     """
@@ -200,7 +227,26 @@ class LearningCurve:
             for metric, scores in self.scores.items()
             for name, by_size in zip(self.names, scores)
             for size, values in zip(self.sizes, by_size)
+            if not np.isnan(values).any()
         ]
+
+    def doubling(self, method: str, metric: str | None = None) -> tuple[float, float]:
+        """Estimate what twice as many training documents would add: mean and std over draws.
+
+        It is the slope between the two largest sizes, over the logarithm of the number of
+        documents that were drawn. Curves flatten in the end, so it is rather too high than too low.
+        """
+        order = np.argsort(self.sizes)
+        low, high = int(order[-2:][0]), int(order[-1])
+        n_low, n_high = self.n_train[low], self.n_train[high]
+        if not 0 < n_low < n_high:
+            raise ValueError(
+                f"The two largest sizes have {n_low} and {n_high} training documents: expected "
+                "some, and then more."
+            )
+        scores = self._scores(metric)[_index(self.names, method, "method")]
+        gains = (scores[high] - scores[low]) / np.log2(n_high / n_low)
+        return float(gains.mean()), float(gains.std())
 
     def paired(
         self,
@@ -282,8 +328,10 @@ class LearningCurve:
             cell = f"{means[method, k]:.3f}"
             if self.n_draws > 1:
                 cell += f" ± {stds[method, k]:.3f}"
-            best = int(means[:, k].argmax())
-            if method == best and len(self.names) > 1:
+            best = int(np.nanargmax(means[:, k]))
+            if np.isnan(means[method, k]):
+                cell = "–"
+            elif method == best and len(self.names) > 1:
                 cell = bold.format(cell)
             elif method != best and self.n_draws > 1:
                 test = self.paired(self.names[method], self.names[best], size, metric)
@@ -314,7 +362,9 @@ def learning_curve(
     n_draws: int = 10,
     *,
     metric: Metric | Sequence[Metric] = "accuracy",
-    pool: bool = False,
+    pool: bool | Collection[str] = False,
+    test_size: float | None = None,
+    short: str = "raise",
     random_state: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> LearningCurve:
@@ -327,15 +377,20 @@ def learning_curve(
     estimators : dict of name to classifier
         Each is cloned for each fit, so none of them is changed.
     X : sparse matrix, array, or list of texts
-    y : one label per document
+    y : one label per document, or lists of labels
         As the classifiers predict them: for those with a taxonomy, paths. Documents without a
-        label are not scored; only with `pool` are they used.
+        label are not scored; only with `pool` are they used. A document of several labels is
+        drawn by its first, and is right where the one best prediction is any of them; all of them
+        are for the methods with the pool, the first for the others.
     sizes : training documents per class, in any order
+        0, where no document has a label, is for methods with the pool alone.
     metric : str, callable, or list of them
         A key of `leafwise.metrics.scores`, or a function of (y_true, y_pred); greater is better.
-    pool : bool
-        Fit on all documents, with the labels of those drawn and None elsewhere, and score on the
-        rest. Without it, fit on those drawn alone.
+        With several labels per document, "accuracy" or a function that gets lists of them.
+    pool : bool, or names of methods
+        Fit these methods on all documents, with the labels of those drawn and None elsewhere, and
+        score on the rest. Without it, fit on those drawn alone.
+    test_size, short, random_state : as in `FewLabelSplit`
     on_progress : callable or None
         Called with the number of fits done and of all there will be, after each.
     """
@@ -344,44 +399,58 @@ def learning_curve(
             f"estimators={estimators!r}: expected a dict of at least one name and classifier, "
             'such as {"NB": NaiveBayes()}.'
         )
-    metrics = _metrics(metric)
-    labels = _single_labels(y)
-    splits = _splits(sizes, n_draws, random_state)
-    for split in splits.values():
-        next(split.split(X, y))  # every size is checked before the first fit
-    X = X.tocsr() if hasattr(X, "tocsr") else X  # once, rather than at each split
     names = tuple(map(str, estimators))
+    pooled = _pooled(names, pool)
+    metrics = _metrics(metric)
+    n_documents = read_labels(y).n_documents
+    rows = few_labels(y, range(n_documents))
+    several = any(isinstance(row, list) for row in rows)
+    by_class = [row and row[0] for row in rows] if several else y
+    if several:
+        metrics = {name: one or _hits_for(name) for name, one in metrics.items()}
+    labels = _single_labels(by_class)
+    splits = _splits(sizes, n_draws, test_size, short, random_state)
+    if 0 in splits and not pooled:
+        raise ValueError(
+            "sizes has a 0, but no method is given the pool: there is nothing to learn from."
+        )
+    for split in splits.values():
+        next(split.split(X, by_class))  # every size is checked before the first fit
+    X = X.tocsr() if hasattr(X, "tocsr") else X  # once, rather than at each split
     shape = (len(names), len(splits), n_draws)
-    scores = {name: np.empty(shape) for name in metrics}
-    fit_seconds, predict_seconds = np.empty(shape), np.empty(shape)
+    scores = {name: np.full(shape, np.nan) for name in metrics}
+    fit_seconds, predict_seconds = np.full(shape, np.nan), np.full(shape, np.nan)
     n_train, n_test = [], []
-    n_fits = 0
+    n_fits, n_all = 0, n_draws * sum(len(names) if size else len(pooled) for size in splits)
     for k, (size, split) in enumerate(splits.items()):
-        for draw, (train, test) in enumerate(split.split(X, y)):
-            X_train, y_train = (
-                (X, few_labels(y, train))
-                if pool
-                else (take_rows(X, train), _labels_of(labels, train))
-            )
+        for draw, (train, test) in enumerate(split.split(X, by_class)):
+            alone = take_rows(X, train), _labels_of(labels, train)
+            whole = (X, few_labels(y, train)) if pooled else alone
             X_test, y_test = take_rows(X, test), _labels_of(labels, test)
+            truth = [rows[i] for i in test.tolist()] if several else y_test
             for i, estimator in enumerate(estimators.values()):
+                if not size and names[i] not in pooled:
+                    continue
                 model, at = clone(estimator), (i, k, draw)
                 started = perf_counter()
                 try:
-                    model.fit(X_train, y_train)
+                    with _few_are_wanted():
+                        model.fit(*(whole if names[i] in pooled else alone))
                 except Exception as error:
                     error.add_note(f"This was {names[i]!r}, draw {draw} of size {size}.")
                     raise
                 fit_seconds[at] = perf_counter() - started
-                check_classes(model, names[i], y_test)
+                if size:  # without labels, not every node that has some need be a class
+                    check_classes(model, names[i], y_test)
                 started = perf_counter()
-                y_pred = model.predict(X_test)
+                one = several and hasattr(model, "top_k")  # it may predict several, or none
+                y_pred = model.top_k(X_test, 1)[0][:, 0] if one else model.predict(X_test)
                 predict_seconds[at] = perf_counter() - started
-                for name, value in _evaluate(metrics, y_test, y_pred).items():
+                for name, value in _evaluate(metrics, truth, y_pred).items():
                     scores[name][at] = value
                 n_fits += 1
                 if on_progress is not None:
-                    on_progress(n_fits, fit_seconds.size)
+                    on_progress(n_fits, n_all)
         n_train.append(len(train))
         n_test.append(len(test))
     return LearningCurve(
@@ -395,6 +464,14 @@ def learning_curve(
     )
 
 
+@contextmanager
+def _few_are_wanted() -> Iterator[None]:
+    """Keep scikit-learn from warning that there are few documents of each class: there are."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes is greater than")
+        yield
+
+
 def _index(among: Sequence[Any], wanted: Any, what: str) -> int:
     if wanted not in among:
         raise ValueError(
@@ -403,14 +480,24 @@ def _index(among: Sequence[Any], wanted: Any, what: str) -> int:
     return among.index(wanted)
 
 
-def _splits(sizes: Any, n_draws: int, random_state: int) -> dict[int, FewLabelSplit]:
+def _pooled(names: tuple[str, ...], pool: Any) -> set[str]:
+    """Return the methods that are given all documents."""
+    if isinstance(pool, bool):
+        return set(names) if pool else set()
+    for name in pool:
+        _index(names, name, "method")
+    return set(pool)
+
+
+def _splits(sizes: Any, n_draws: int, *settings: Any) -> dict[int, FewLabelSplit]:
     listed = list(sizes) if np.ndim(sizes) == 1 else []
     if not listed or len(set(listed)) < len(listed):
         raise ValueError(
             f"sizes={sizes!r}: expected a list of numbers of documents per class, each once."
         )
+    test_size, short, seed = settings
     return {
-        size: FewLabelSplit(size, n_draws, random_state=random_state)
+        size: FewLabelSplit(size, n_draws, test_size=test_size, short=short, random_state=seed)
         for size in (s.item() if isinstance(s, np.generic) else s for s in listed)
     }
 
@@ -437,7 +524,7 @@ def _metrics(metric: Any) -> dict[str, Callable[[Any, Any], float] | None]:
 
 
 def _evaluate(
-    metrics: Mapping[str, Callable[[Any, Any], float] | None], y_true: np.ndarray, y_pred: Any
+    metrics: Mapping[str, Callable[[Any, Any], float] | None], y_true: Any, y_pred: Any
 ) -> dict[str, float]:
     values = {}
     flat: dict[str, float] = {}
@@ -479,6 +566,16 @@ def _single_labels(y: Any) -> Occurrences:
             "class by class. Keep one label of each."
         )
     return labels
+
+
+def _hits_for(name: str) -> Callable[[Any, Any], float]:
+    """Return the accuracy of one prediction for several labels, which is no flat score."""
+    if name != "accuracy":
+        raise ValueError(
+            f'metric="{name}": some documents have several labels, so expected "accuracy", or a '
+            "function of lists of labels and predictions."
+        )
+    return lambda y_true, y_pred: float(np.mean([p in row for row, p in zip(y_true, y_pred)]))
 
 
 def _labels_of(labels: Occurrences, documents: np.ndarray) -> np.ndarray:

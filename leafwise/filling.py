@@ -13,22 +13,49 @@ ADDED = ["probability", "label_2", "probability_2", "label_3", "probability_3", 
 
 
 def by_model(model: TaxonomyClassifier, corpus: Corpus, batch: Batch) -> list[list]:
-    """Return for each document its label and the values of `ADDED`; what was given is kept."""
+    """Return for each document its label and the values of `ADDED`; what was given is kept.
+
+    The label is what `predict` says: several where the model finds several, none where it is not
+    sure enough. The candidates are the likeliest other nodes.
+    """
     tree = model.taxonomy_
     lists = holds_lists(corpus, batch)
-    n_given = max(map(len, batch.labels))
-    classes, probabilities = model.top_k(batch.texts, max(3, n_given + 2))
+    said = _said(model, batch.texts)
+    most = max(max(map(len, batch.labels)), max(len(labels) for labels, _ in said))
+    classes, probabilities = model.top_k(batch.texts, most + 2)
     rows: list[list] = []
-    for given, nodes, sure in zip(batch.labels, classes.tolist(), probabilities.tolist()):
-        best: list[tuple] = list(zip(nodes, sure))
-        if given:  # by a path or a name; the candidates are other nodes
-            paths = {tree.paths[i] for i in tree.indices(given)}
-            others = [(node, None) for node, _ in best if node not in paths]
-            best = [(_cell(given, lists), 1.0), *others]
-        elif lists:
-            best[0] = ([nodes[0]], sure[0])
-        rows.append([*_three(best), "given" if given else "model"])
+    for given, (found, p), nodes, sure in zip(
+        batch.labels, said, classes.tolist(), probabilities.tolist()
+    ):
+        # Given by a path or a name; the candidates are other nodes.
+        paths = {tree.paths[i] for i in tree.indices(given)} if given else set(found)
+        others = [(node, None if given else q) for node, q in zip(nodes, sure) if node not in paths]
+        label = _cell(given or found, lists) if given or found else None
+        rows.append(
+            [*_three([(label, 1.0 if given else p), *others]), "given" if given else "model"]
+        )
     return rows
+
+
+def _said(model: TaxonomyClassifier, texts: list[str]) -> list[tuple[tuple, float | None]]:
+    """Return the labels that a model gives to each text, and the probability of the likeliest."""
+    found = model.predict(texts)
+    if model.several_:
+        column = {name: i for i, name in enumerate(model.classes_.tolist())}
+        proba = model.predict_proba(texts)
+        return [
+            (labels, max((float(row[column[one]]) for one in labels), default=None))
+            for labels, row in zip(found, proba)
+        ]
+    if model.stop is None:
+        best = model.predict_proba(texts).max(axis=1)
+        return [((), None) if one is None else ((one,), p) for one, p in zip(found, best.tolist())]
+    branch = model.predict_branch_proba(texts)
+    index = model.taxonomy_.index
+    return [
+        ((), None) if one is None else ((one,), float(row[index(one)]))
+        for one, row in zip(found, branch)
+    ]
 
 
 def as_given(corpus: Corpus, batch: Batch) -> list[list]:

@@ -70,7 +70,8 @@ class _Display:
 class LearningCurveDisplay(_Display):
     """Lines of scores over training sizes, with bands of a standard deviation.
 
-    Where there is but one size, methods stand beside each other, with bars for bands.
+    Where there is but one size, methods stand beside each other, with bars for bands. Size 0,
+    for which a logarithmic axis has no place, stands to the left of the others.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ class LearningCurveDisplay(_Display):
         places = dict(zip(style, _around(len(style)) if alone else np.ones(len(style))))
         lines, names = [], []
         for name, mean, std in zip(curve.names, means, stds):
-            at, color = sizes * places[name], style[name]["color"]
+            at, color = _positions(sizes) * places[name], style[name]["color"]
             lines += ax.plot(at, mean, **style[name], linewidth=1.8, markersize=5)
             names.append(name)
             if curve.n_draws > 1 and alone:
@@ -678,9 +679,17 @@ def _aligned(model: Any, n_above: int) -> np.ndarray:
     return aligned[model.document_counts_ > 0]
 
 
+def _positions(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return where sizes stand on a logarithmic axis, which has no place for 0."""
+    at = np.array(sizes, dtype=float)
+    at[at == 0] = min(at[at > 0], default=2.0) / 2
+    return at
+
+
 def _log_sizes(ax: Any, sizes: Sequence[int] | np.ndarray, alone: bool) -> None:
     ax.set_xscale("log")
+    at = _positions(sizes)
     if alone:  # else matplotlib shows a whole decade
-        ax.set_xlim(sizes[0] / 2**0.6, sizes[0] * 2**0.6)
-    ax.set_xticks(list(sizes), [str(size) for size in sizes])
+        ax.set_xlim(at[0] / 2**0.6, at[0] * 2**0.6)
+    ax.set_xticks(at.tolist(), [str(size) for size in sizes])
     ax.minorticks_off()

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,8 +29,10 @@ from conftest import Ended
 
 import leafwise
 from leafwise import metrics
-from leafwise.cli import _run, app
+from leafwise.cli import app, curve
+from leafwise.cli.ending import run
 from leafwise.datasets import NEWSGROUPS_15
+from leafwise.evaluation import FewLabelSplit, LearningCurve, few_labels
 from leafwise.papers import EXPERIMENTS
 from leafwise.taxonomy import Taxonomy
 
@@ -568,6 +571,38 @@ def test_trees_that_are_none(call, folder):
         (["classify", "docs.csv", "--bad-rows", "b"], "--bad-rows lists what --skip-bad leaves"),
         (["evaluate", "docs.csv", "--hide", "2"], "expected a share above 0 and at most 1"),
         (["evaluate", "docs.csv", "--hide", "some"], "Invalid value for '--hide'"),
+        (
+            ["evaluate", "docs.csv", "--sizes", "1,2"],
+            "--sizes is for the learning curve. Give --cu",
+        ),
+        (
+            ["evaluate", "docs.csv", "--draws", "2"],
+            "--draws is for the learning curve. Give --curv",
+        ),
+        (["evaluate", "docs.csv", "--picture", "a.png"], "--picture is for the learning curve."),
+        (["evaluate", "docs.csv", "--curve", "-m", "m"], "a --model has learned already"),
+        (
+            ["evaluate", "docs.csv", "--curve", "--hide", "1"],
+            "--hide 1 leaves no label to learn fr",
+        ),
+        (["evaluate", "docs.csv", "--curve", "--draws", "0"], "Invalid value for '--draws'"),
+        (
+            ["evaluate", "docs.csv", "--curve", "--sizes", "1,-2"],
+            "expected whole numbers from 0 on",
+        ),
+        (["evaluate", "docs.csv", "--curve", "--sizes", ""], "expected whole numbers from 0 on"),
+        (
+            ["evaluate", "docs.csv", "--curve", "--sizes", "2,2"],
+            "from 0 on, each once, with commas",
+        ),
+        (
+            ["evaluate", "docs.csv", "--curve", "--sizes", "0,2"],
+            "that takes a tree. Give one with --",
+        ),
+        (
+            ["evaluate", "docs.csv", "--curve", "--picture", "docs.csv"],
+            "DOCS and --picture are the",
+        ),
         (["classify", "docs.csv", "--taxnomy", "t"], "No such option: --taxnomy"),
         (["classify"], "Missing argument 'DOCS'"),
         (["taxonomy", "convert", "tree.yaml"], "Missing argument 'OUT'"),
@@ -636,14 +671,14 @@ def test_a_machine_without_room(call, folder, monkeypatch):
 
 def test_a_bug_is_named_as_one(capsys, monkeypatch):
     monkeypatch.delenv("LEAFWISE_DEBUG", raising=False)
-    assert _run(lambda: 1 / 0) == 70
+    assert run(lambda: 1 / 0) == 70
     assert capsys.readouterr().err == (
         "Error: ZeroDivisionError: division by zero\n"
         "This is a bug in leafwise. LEAFWISE_DEBUG=1 shows where it happened.\n"
     )
     monkeypatch.setenv("LEAFWISE_DEBUG", "1")
     with pytest.raises(ZeroDivisionError, match="division by zero"):
-        _run(lambda: 1 / 0)
+        run(lambda: 1 / 0)
 
 
 # ---- bad rows -----------------------------------------------------------------------------------
@@ -904,6 +939,261 @@ def test_evaluate_without_labels(call, folder):
     done = call("evaluate", "-t", "tree.yaml", "plain.csv")
     assert (done.code, done.out) == (1, b"")
     assert done.err == ("Error: No row of plain.csv has a label, so there is nothing to check.\n")
+
+
+# ---- evaluate --curve ---------------------------------------------------------------------------
+
+OTHERS = ["naive Bayes", "tf-idf + linear SVM", "nearest neighbour", "most frequent node"]
+
+
+@pytest.fixture
+def messy(folder, pet_texts, pet_labels) -> Path:
+    """Six cats, four dogs, three boats, one race, and six documents without a label."""
+    rows = list(zip(pet_texts, pet_labels))
+    rows = [*rows[:4], ("A cat asleep", "cats"), ("The cat and the sofa", "cats"), *rows[4:8]]
+    rows += [*zip(pet_texts[8:11], pet_labels[8:11]), (pet_texts[12], "racing")]
+    rows += [(text, "") for text in (pet_texts[11], *pet_texts[13:], "A dog", "The wind, a quay")]
+    with open("messy.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *rows])
+    return Path("messy.csv")
+
+
+def test_curve_of_messy_documents(call, messy, pets):
+    done = call("evaluate", "-t", "tree.yaml", messy, "--curve", "--hide", "0.3")
+    assert done.code == 0
+    assert done.err == (
+        "Nodes with one label, which is learned from and not tested: 1 of 4 "
+        "(vehicles/cars/racing).\n"
+        "Nodes with fewer labels to learn from than asked for, which give what they have: 1 at 2, "
+        "2 at 3 (of 4).\n"
+        "Learning and testing ...\n"
+    )
+    head, *rows, caption, _, without, some, more = done.text.splitlines()
+    assert head.split() == ["accuracy", "0", "1", "2", "3"]
+    cells = [re.split("  +", row) for row in rows]
+    assert [row[0] for row in cells] == ["leafwise + keywords", *OTHERS]
+    assert [len(row) for row in cells] == [5] * 5
+    assert [row[1] for row in cells[1:]] == ["–"] * 4
+    assert all(re.fullmatch(r"[01]\.\d{3} ± 0\.\d{3}( \*| ≈)?", c) for c in cells[0][1:])
+    assert caption.startswith("accuracy, mean ± standard deviation over 3 draws")
+    assert re.fullmatch(r"Without labels: leafwise \+ keywords [01]\.\d\d\.", without)
+    assert re.fullmatch(
+        r"With up to 3 labels per node \(9 in all\): leafwise \+ keywords [01]\.\d\d; the best of "
+        rf"the others, ({'|'.join(OTHERS).replace('+', '[+]')}), [01]\.\d\d\.",
+        some,
+    )
+    assert more.startswith(("To leafwise, twice as many", "From 2 to 3 labels per node leafwise"))
+
+
+def test_curve_as_json_is_the_loop_by_hand(call, messy, pets):
+    options = ("--curve", "--json", "--sizes", "2,0", "--draws", 2, "--seed", 4, "--hide", 0.3)
+    done = call("evaluate", "-t", "tree.yaml", messy, *options)
+    assert done.code == 0
+    figures = json.loads(done.out)
+    assert list(figures) == ["documents", "labelled", "nodes", "sizes", "rows", "conclusions"]
+    assert [figures[name] for name in ("documents", "labelled", "nodes")] == [20, 14, 4]
+    assert figures["sizes"] == [
+        {"size": 0, "labels": 0, "tested": 4, "short_nodes": 0},
+        {"size": 2, "labels": 7, "tested": 4, "short_nodes": 1},
+    ]
+    rows = table(messy)
+    texts = [row["text"] for row in rows]
+    y = [pets.paths[pets.index(row["label"])] if row["label"] else None for row in rows]
+    found = {(row["method"], row["setting"]): row for row in figures["rows"]}
+    assert set(found) == {
+        ("leafwise + keywords", 0), *((name, 2) for name in ["leafwise + keywords", *OTHERS])
+    }  # fmt: skip
+    for size in (0, 2):
+        hits = []
+        split = FewLabelSplit(size, 2, test_size=0.3, short="take", random_state=4)
+        for train, test in split.split(texts, y):
+            model = leafwise.TaxonomyClassifier(pets).fit(texts, few_labels(y, train))
+            predicted = model.predict([texts[i] for i in test])
+            hits.append(np.mean([p == y[i] for p, i in zip(predicted, test)]))
+        row = found["leafwise + keywords", size]
+        assert (row["mean"], row["std"]) == pytest.approx((np.mean(hits), np.std(hits)))
+    assert found["most frequent node", 2]["mean"] == 2 / 4  # of four tested two are cats
+    assert figures["conclusions"][0].startswith("Without labels: leafwise + keywords ")
+
+
+def test_curve_of_labels_alone(call, labelled):
+    done = call("evaluate", labelled, "--curve", "--sizes", 1, "--draws", 1)
+    assert done.code == 0
+    lines = done.text.splitlines()
+    assert lines[1].startswith("leafwise + node names  ")
+    assert lines[6] == "accuracy, one draw, by training documents per class. *: the best."
+    assert lines[-1].startswith("With 1 label per node (5 in all): leafwise + node names ")
+
+
+def test_curve_without_any_label_given(call, messy):
+    done = call("evaluate", "-t", "tree.yaml", messy, "--curve", "--sizes", 0)
+    assert done.code == 0
+    assert re.match(
+        r"accuracy +0\nleafwise \+ keywords  [01]\.\d{3} ± 0\.\d{3}\naccuracy, mean ± [^\n]*\n\n"
+        r"Without labels: leafwise \+ keywords [01]\.\d\d\.\n$",
+        done.text,
+    )
+
+
+def test_curve_of_several_labels(call, folder, pet_texts, pet_labels):
+    """Boats are labelled cats too: whoever says cats is right there."""
+    lines = [
+        {"text": text, "labels": [label, "cats"] if "boats" in label else [label]}
+        for text, label in zip(pet_texts, pet_labels)
+    ]
+    lines += [{"text": "The cat", "labels": ["cats", "animals/cats"]}, {"text": "A dog"}]
+    Path("in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = call("evaluate", "-t", "tree.yaml", "in.jsonl", "--curve", "--sizes", 2, "--json")
+    assert done.code == 0
+    figures = json.loads(done.out)
+    assert (figures["documents"], figures["labelled"], figures["nodes"]) == (18, 17, 4)
+    mean = {row["method"]: row["mean"] for row in figures["rows"]}
+    assert mean["most frequent node"] == 2 / 4  # a cat and a boat
+    assert mean["leafwise + keywords"] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%P")]
+)
+def test_curve_is_drawn(call, messy, ending, start):
+    picture = Path(f"curve.{ending}")
+    options = ("--sizes", "0,1,2", "--draws", 2, "--picture", picture)
+    done = call("evaluate", "-t", "tree.yaml", messy, "--curve", *options)
+    assert done.code == 0
+    assert done.err.endswith(f"Learning and testing ...\nDrew it to {picture}.\n")
+    drawn = picture.read_bytes()
+    assert drawn.startswith(start)
+    assert len(drawn) > 5_000
+
+
+def test_curve_that_cannot_be_drawn(call, messy, monkeypatch):
+    command = ("evaluate", messy, "--curve", "--picture")
+    with nothing_changes(Path()):
+        odd = call(*command, "curve.bmp")
+        assert (odd.code, odd.out) == (3, b"")
+        assert "name a file that ends in .png, .svg or .pdf" in odd.err
+        nowhere = call(*command, "gone/curve.png")
+        assert (nowhere.code, nowhere.out) == (3, b"")
+        monkeypatch.setattr("leafwise.cli.opening.find_spec", lambda name: None)
+        without = call(*command, "curve.png")
+        assert (without.code, without.out) == (3, b"")
+        assert 'that needs matplotlib. pip install "leafwise[plot]"' in without.err
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("a cat,\na dog,\n", "No row of d.csv has a label, so there is nothing to check."),
+        (
+            "a cat,cats\nthe cat,cats\nthe dog,\n",
+            'All labels of d.csv are for one node, "cats": there is nothing to tell apart.',
+        ),
+        (
+            "a cat,cats\na dog,dogs\nthe dog,\n",
+            "No node of d.csv has two labels, one to learn from and one to hide. Label more.",
+        ),
+        (
+            "a the,cats\nthe a,cats\na,dogs\nthe,dogs\n",
+            "The documents that were drawn have no words but stop words, so the other methods "
+            "have nothing to learn from. Try larger --sizes, or --language none.",
+        ),
+    ],
+)
+def test_curve_of_too_little(call, folder, rows, message):
+    Path("d.csv").write_text(f"text,label\n{rows}")
+    with nothing_changes(folder):
+        done = call("evaluate", "d.csv", "--curve", "--picture", "curve.png")
+    assert (done.code, done.out) == (1, b"")
+    assert done.err.splitlines()[-1] == f"Error: {message}"
+
+
+def test_curve_leaves_out_bad_rows(call, messy):
+    with open(messy, "a") as file:
+        file.write("too,many,cells\n")
+    options = ("--sizes", 1, "--draws", 1, "--skip-bad")
+    done = call("evaluate", messy, "--curve", *options)
+    assert done.code == 0
+    assert "Left out 1 bad row; bad-rows.csv says why." in done.err
+
+
+def test_curve_on_a_terminal(call, messy, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    done = call("evaluate", messy, "--curve", "--sizes", 1, "--draws", 1)
+    assert done.code == 0
+    assert "Learning and testing \x1b" in done.err  # with a bar after it
+
+
+def made_up_curve(accuracy, sizes, n_train) -> LearningCurve:
+    """A curve of two methods, whose accuracies at each size are those of two draws."""
+    values = np.array([accuracy, np.full_like(accuracy, 0.3)])
+    nothing = np.zeros(values.shape)
+    names, n_test = ("ours", "NB"), (50,) * len(sizes)
+    return LearningCurve(names, sizes, {"accuracy": values}, nothing, nothing, n_train, n_test)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "sizes", "n_train", "spare", "said"),
+    [
+        (
+            [[0.5, 0.5], [0.70, 0.70], [0.76, 0.80]], (0, 5, 10), (0, 20, 40), 10,
+            ["Without labels: ours 0.50.",
+             "With 10 labels per node (40 in all): ours 0.78; the best of the others, NB, 0.30.",
+             "To leafwise, another 10 per node would add about 0.08, if it goes on as from 5 to "
+             "10."],
+        ),
+        (
+            [[0.60, 0.60], [0.70, 0.80]], (5, 20), (20, 60), 15,
+            ["With up to 20 labels per node (60 in all): ours 0.75; the best of the others, NB, "
+             "0.30.",
+             "To leafwise, twice as many labels would add about 0.09, if it goes on as from 5 to "
+             "20."],
+        ),
+        (
+            [[0.60, 0.60], [0.99, 0.99]], (1, 2), (4, 8), 9,
+            ["With 2 labels per node (8 in all): ours 0.99; the best of the others, NB, 0.30.",
+             "To leafwise, another 2 per node would add about 0.01, if it goes on as from 1 to 2."],
+        ),
+        (
+            [[0.60, 0.70], [0.70, 0.64]], (1, 2), (4, 8), 9,
+            ["With 2 labels per node (8 in all): ours 0.67; the best of the others, NB, 0.30.",
+             "From 1 to 2 labels per node leafwise gains nothing beyond what varies from draw to "
+             "draw. More labels may add little; more --draws tell more."],
+        ),
+        (
+            [[0.60, 0.60], [0.70, 0.70]], (10, 20), (40, 44), 11,
+            ["With up to 20 labels per node (44 in all): ours 0.70; the best of the others, NB, "
+             "0.30.",
+             "From 10 to 20 per node there are hardly more labels, as nodes have no more: so there "
+             "is no telling what more would add."],
+        ),
+        (
+            [[0.5, 0.5], [0.7, 0.7]], (0, 1), (0, 4), 9,
+            ["Without labels: ours 0.50.",
+             "With 1 label per node (4 in all): ours 0.70; the best of the others, NB, 0.30."],
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_curve_is_said_to_mean(accuracy, sizes, n_train, spare, said):
+    labels = curve._Labels([], Counter(dict.fromkeys("abcd", spare)), [])
+    assert curve._conclusions(made_up_curve(accuracy, sizes, n_train), labels) == said
+
+
+@pytest.mark.parametrize(
+    ("spare", "sizes"),
+    [
+        ([1, 1], [1]),
+        ([2, 2], [1, 2]),
+        ([1, 3, 9], [1, 2, 3]),
+        ([1, 4, 9], [1, 2, 4]),
+        ([8, 8, 100], [1, 2, 5, 8]),
+        ([40, 40], [1, 2, 5, 10, 20, 40]),
+        ([900, 900], [1, 2, 5, 10, 20, 50]),
+    ],
+)
+def test_a_curve_goes_as_far_as_half_of_the_nodes(spare, sizes):
+    labels = curve._Labels([], Counter(dict(enumerate(spare))), [])
+    assert curve._default_sizes(labels, False) == sizes
+    assert curve._default_sizes(labels, True) == [0, *sizes]
 
 
 # ---- taxonomy -----------------------------------------------------------------------------------

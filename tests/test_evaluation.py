@@ -1,14 +1,18 @@
 """Splits with few labels, and learning curves, against loops written by hand."""
 
 import dataclasses
+import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
 import leafwise as lw
 from leafwise.evaluation import FewLabelSplit, LearningCurve, few_labels, learning_curve
@@ -94,6 +98,60 @@ def test_a_test_of_given_size_is_the_same_for_every_training_size():
         assert not set(test) & (set(few) | set(many))
 
 
+def test_a_share_of_each_class_is_tested_on():
+    y = np.repeat(["a", "b", "c"], [30, 10, 2])
+    small, large = (list(FewLabelSplit(n, 5, test_size=0.2).split(None, y)) for n in (0, 1))
+    for (few, test), (many, same) in zip(small, large):
+        np.testing.assert_array_equal(test, same)
+        assert np.unique(y[test], return_counts=True)[1].tolist() == [6, 2, 1]
+        assert (len(few), len(many)) == (0, 3)
+    message = r"Class 'c' has 2 documents, expected at least 3: 2 to draw and 1 to test on\."
+    with pytest.raises(LabelError, match=message):
+        next(FewLabelSplit(2, test_size=0.2).split(None, y))
+    message = "Class 'b' has 10 documents, expected at least 11: 9 to draw and 2 to test on"
+    with pytest.raises(LabelError, match=message):
+        next(FewLabelSplit(9, test_size=0.2).split(None, y[:40]))
+
+
+@pytest.mark.parametrize(
+    ("test_size", "n", "n_train", "n_test"),
+    [
+        (None, 3, [3, 3, 1, 1], [27, 1, 1, 0]),
+        (None, 0, [0, 0, 0, 0], [30, 4, 2, 0]),
+        (2, 3, [3, 2, 1, 1], [2, 2, 1, 0]),
+        (0.5, 9, [9, 2, 1, 1], [15, 2, 1, 0]),
+        (0.9, 9, [3, 1, 1, 1], [27, 3, 1, 0]),
+    ],
+)
+def test_short_classes_give_what_they_have(test_size, n, n_train, n_test):
+    """Of 30, 4, 2 and 1 documents; each of two or more keeps one to test on."""
+    y = np.repeat([0, 1, 2, 3], [30, 4, 2, 1])
+    split = FewLabelSplit(n, 4, test_size=test_size, short="take")
+    for train, test in split.split(None, y):
+        assert np.bincount(y[train], minlength=4).tolist() == n_train
+        assert np.bincount(y[test], minlength=4).tolist() == n_test
+        assert not set(train) & set(test)
+
+
+def test_taking_what_there_is_changes_nothing_where_there_is_enough():
+    y = np.repeat(list("abc"), 9)
+    both = (FewLabelSplit(4, 3, short=short).split(None, y) for short in ("raise", "take"))
+    for strict, lenient in zip(*both):
+        np.testing.assert_array_equal(strict[0], lenient[0])
+        np.testing.assert_array_equal(strict[1], lenient[1])
+
+
+def test_draws_of_short_classes_are_nested_too():
+    y = np.repeat(list("abc"), [20, 5, 1])
+    sizes = (
+        list(FewLabelSplit(n, test_size=0.2, short="take").split(None, y)) for n in (0, 2, 8, 50)
+    )
+    for draws in zip(*sizes):
+        for (few, test), (many, same) in pairwise(draws):
+            assert set(few) < set(many)
+            np.testing.assert_array_equal(test, same)
+
+
 @pytest.mark.parametrize(
     "y",
     [
@@ -127,8 +185,10 @@ def test_works_in_cross_val_score(corpus):
 
 
 def test_split_is_shown_with_its_parameters():
-    shown = repr(FewLabelSplit(7))
-    assert shown == "FewLabelSplit(n_draws=10, n_per_class=7, random_state=0, test_size=None)"
+    shown = " ".join(repr(FewLabelSplit(7)).split())
+    assert shown == (
+        "FewLabelSplit(n_draws=10, n_per_class=7, random_state=0, short='raise', test_size=None)"
+    )
 
 
 def test_every_class_needs_a_document_to_test_on():
@@ -151,8 +211,8 @@ def test_every_class_needs_a_document_to_test_on():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_per_class": 0}, "n_per_class=0: expected a whole number from 1 on"),
-        ({"n_per_class": 2.5}, r"n_per_class=2\.5: expected a whole number from 1 on"),
+        ({"n_per_class": -1}, "n_per_class=-1: expected a whole number from 0 on"),
+        ({"n_per_class": 2.5}, r"n_per_class=2\.5: expected a whole number from 0 on"),
         ({"n_draws": 0}, "n_draws=0: expected a whole number from 1 on"),
         (
             {"random_state": None},
@@ -160,7 +220,9 @@ def test_every_class_needs_a_document_to_test_on():
             "nested by their seed",
         ),
         ({"test_size": 0}, "test_size=0: expected a number of documents per class from 1 on"),
-        ({"test_size": 0.1}, r"test_size=0\.1: expected a number of documents per class"),
+        ({"test_size": 1.0}, r"test_size=1\.0: expected a number .*, a share between 0 and 1"),
+        ({"test_size": 0.0}, r"test_size=0\.0: expected a number of documents per class"),
+        ({"short": "leave"}, 'short=\'leave\': expected "raise" or "take"'),
     ],
 )
 def test_wrong_parameters_of_a_split(parameters, message):
@@ -171,6 +233,8 @@ def test_wrong_parameters_of_a_split(parameters, message):
 def test_labels_that_cannot_be_split():
     with pytest.raises(LabelError, match="No document has a label, so there is none to draw"):
         next(FewLabelSplit(1).split(None, [None, None]))
+    with pytest.raises(LabelError, match="No class has two documents, one to learn from and one"):
+        next(FewLabelSplit(1, short="take").split(None, ["a", "b"]))
     with pytest.raises(LabelError, match="Document 1 has 2 labels, expected one at most"):
         next(FewLabelSplit(1).split(None, [["a"], ["a", "b"], ["b"]]))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
@@ -182,6 +246,12 @@ def test_few_labels_keeps_those_drawn():
     assert few_labels(np.array([5, -1, 7, 5]), np.array([1, 3])) == [None, None, None, 5]
     assert few_labels(["a", "b"], np.array([False, True])) == [None, "b"]
     assert few_labels(["a", "b"], np.array([], dtype=int)) == [None, None]
+
+
+def test_few_labels_keeps_all_labels_of_those_drawn():
+    y = [["a", "b"], ["b"], [], ["c"]]
+    assert few_labels(y, [0, 2, 3]) == [["a", "b"], None, None, ["c"]]
+    assert few_labels([["a"], ["b"]], [1]) == [None, "b"]
 
 
 # --- Learning curves
@@ -307,6 +377,101 @@ def test_a_pool_changes_nothing_for_a_model_that_has_no_use_for_it(corpus):
     np.testing.assert_array_equal(alone, pooled)
 
 
+def test_only_those_named_are_given_the_pool():
+    texts = [f"document {i}" for i in range(12)]
+    y = ["a"] * 5 + [None] + ["b"] * 6
+    few, whole = [], []
+    models = {"few": Recorder(few), "whole": Recorder(whole)}
+    told = []
+    curve = learning_curve(
+        models, texts, y, [2], 3, pool=["whole"], on_progress=lambda *said: told.append(said)
+    )
+    assert [len(fitted) for fitted, *_ in few] == [4, 4, 4]
+    assert [len(fitted) for fitted, *_ in whole] == [12, 12, 12]
+    np.testing.assert_array_equal(*curve.scores["accuracy"])  # both guess the same label
+    assert told[-1] == (6, 6)
+    with pytest.raises(ValueError, match="No method of this curve is 'x'"):
+        learning_curve(models, texts, y, [2], 3, pool=["x"])
+
+
+def test_without_labels_only_methods_with_the_pool_are_scored(pets, pet_texts, pet_labels):
+    models = {
+        "ours": lw.TaxonomyClassifier(pets),
+        "NB": make_pipeline(CountVectorizer(), MultinomialNB()),
+    }
+    told = []
+    curve = learning_curve(
+        models, pet_texts, pet_labels, [0, 2], 2, pool=["ours"], test_size=0.5,
+        on_progress=lambda *said: told.append(said),
+    )  # fmt: skip
+    assert told == [(done, 6) for done in range(1, 7)]
+    assert curve.n_train == (0, 8)
+    assert curve.n_test == (8, 8)
+    accuracy = curve.scores["accuracy"]
+    np.testing.assert_array_equal(np.isnan(accuracy), [[[0, 0], [0, 0]], [[1, 1], [0, 0]]])
+    fitted = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    split = FewLabelSplit(0, 2, test_size=0.5)
+    for draw, (_, test) in enumerate(split.split(None, pet_labels)):
+        hits = fitted.predict([pet_texts[i] for i in test]) == np.array(pet_labels)[test]
+        assert accuracy[0, 0, draw] == hits.mean()
+    assert [(row["method"], row["setting"]) for row in curve.rows()] == [
+        ("ours", 0), ("ours", 2), ("NB", 2),
+    ]  # fmt: skip
+    ours, bayes = curve.table("text").splitlines()[1:3]
+    assert re.fullmatch(r"ours  +[01]\.\d{3} ± 0\.\d{3} \*  +[01]\..*", ours)
+    assert re.fullmatch(r"NB    +–  +[01]\..*", bayes)
+
+
+def test_a_node_without_labels_so_far_is_no_mistake(pets, pet_texts, pet_labels):
+    """At size 0 leaves are predicted; that a document belongs to an inner node shows later."""
+    labels = ["vehicles" if i > 13 else label for i, label in enumerate(pet_labels)]
+    model = {"ours": lw.TaxonomyClassifier(pets)}
+    curve = learning_curve(model, pet_texts, labels, [0, 1], 1, pool=True)
+    assert curve.n_test == (16, 11)
+    assert curve.scores["accuracy"][0, 0, 0] <= 14 / 16
+
+
+def test_several_labels_are_drawn_by_the_first_and_any_counts():
+    texts = [f"document {i}" for i in range(10)]
+    y = [["a", "b"], ["a"], ["a", "c"], ["a"], [], ["b", "a"], ["b"], ["b"], ["b"], ["b"]]
+    few, whole = [], []
+    curve = learning_curve({"few": Recorder(few)}, texts, y, [2], 5)
+    learning_curve({"r": Recorder(whole)}, texts, y, [2], 5, pool=True, metric=lambda y, p: 0.0)
+    first = [row[0] if row else None for row in y]
+    for draw, (train, test) in enumerate(FewLabelSplit(2, 5).split(None, first)):
+        assert few[draw][1].tolist() == [first[i] for i in train]
+        assert whole[draw][1] == [y[i] if i in train else None for i in range(10)]
+        hits = ["a" in y[i] for i in test]  # it predicts the label of the first one
+        assert curve.scores["accuracy"][0, 0, draw] == np.mean(hits)
+    assert curve.n_train == (4,)
+    assert curve.n_test == (5,)
+
+
+def test_one_prediction_counts_where_there_can_be_several(pets, pet_texts, pet_labels):
+    y = [[label, "animals/cats"] if "boats" in label else [label] for label in pet_labels]
+    model = {"ours": lw.TaxonomyClassifier(pets)}
+    curve = learning_curve(model, pet_texts, y, [2], 2, pool=True)
+    for draw, (train, test) in enumerate(FewLabelSplit(2, 2).split(None, pet_labels)):
+        fitted = lw.TaxonomyClassifier(pets).fit(pet_texts, few_labels(y, train))
+        best = fitted.classes_[fitted.predict_proba([pet_texts[i] for i in test]).argmax(axis=1)]
+        hits = [path in y[i] for path, i in zip(best, test)]
+        assert curve.scores["accuracy"][0, 0, draw] == np.mean(hits) > 0.5
+
+
+def test_several_labels_have_accuracy_or_a_function():
+    X, y = np.ones((4, 1)), [["a", "b"], ["a"], ["b"], ["b"]]
+    with pytest.raises(ValueError, match='metric="macro_f1": some documents have several labels'):
+        learning_curve({"NB": MultinomialNB()}, X, y, [1], 1, metric=["accuracy", "macro_f1"])
+
+    def n_labels(y_true, y_pred):
+        return sum(map(len, y_true))
+
+    found = learning_curve({"NB": MultinomialNB()}, X, y, [1], 3, metric=n_labels)
+    tests = [test for _, test in FewLabelSplit(1, 3).split(None, ["a", "a", "b", "b"])]
+    expected = [sum(len(y[i]) for i in test) for test in tests]
+    assert found.scores["n_labels"][0, 0].tolist() == expected
+
+
 def test_metrics_can_be_functions(corpus):
     def hierarchical_f1(y_true, y_pred):
         return hierarchical_scores(y_true, y_pred, corpus.taxonomy)["hierarchical_f1"]
@@ -361,12 +526,34 @@ def test_the_estimators_given_stay_unfitted(corpus):
     assert not hasattr(model, "classes_")
 
 
+def test_one_document_of_each_of_many_classes_is_no_reason_to_warn():
+    X, y = np.tile(np.eye(30), (2, 1)), np.tile(np.arange(30), 2)
+    found = learning_curve({"SVM": LinearSVC()}, X, y, [1], 1)  # warnings are errors here
+    assert found.mean().item() == 1
+
+
 def test_a_curve_cannot_be_changed(curve):
     with pytest.raises(dataclasses.FrozenInstanceError):
         curve.names = ()
     assert repr(curve) == (
         "<LearningCurve: NB, smooth; accuracy, macro_f1 at 9, 3 documents per class, 4 draws>"
     )
+
+
+def test_what_twice_the_documents_would_add():
+    values = [[[0.50, 0.60], [0.1, 0.2], [0.70, 0.90]]]
+    curve = dataclasses.replace(
+        made_up(values), sizes=(5, 1, 20), n_train=(10, 2, 40), n_test=(9, 9, 9)
+    )
+    mean, std = curve.doubling("a")  # two doublings from 10 to 40: gains of 0.2 and 0.3 in all
+    assert mean == pytest.approx(0.125)
+    assert std == pytest.approx(0.025)
+    with pytest.raises(ValueError, match="two largest sizes have 40 and 40 training documents"):
+        dataclasses.replace(curve, n_train=(40, 2, 40)).doubling("a")
+    with pytest.raises(ValueError, match="have 0 and 40 training documents: expected some, and"):
+        dataclasses.replace(curve, n_train=(0, 2, 40)).doubling("a")
+    with pytest.raises(ValueError, match="have 9 and 9 training documents"):
+        made_up([[[0.5]]], (9,)).doubling("a")
 
 
 # --- Significance
@@ -481,6 +668,19 @@ def test_a_bar_in_a_name_does_not_break_the_table():
     assert r"| p(w\|c) | 0.500 |" in curve.table()
 
 
+def test_size_0_is_drawn_to_the_left_of_the_others():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    values = [[[0.5, 0.6], [0.7, 0.9], [0.8, 0.8]], [[np.nan] * 2, [0.2, 0.2], [0.4, 0.4]]]
+    curve = dataclasses.replace(made_up(values), sizes=(0, 6, 20))
+    ax = curve.plot().ax_
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "6", "20"]
+    assert ax.get_lines()[0].get_xdata().tolist() == [3, 6, 20]
+    assert ax.get_xlim()[0] < 3
+    alone = dataclasses.replace(made_up([[[0.5, 0.6]]]), sizes=(0,)).plot().ax_
+    assert [label.get_text() for label in alone.get_xticklabels()] == ["0"]
+    pyplot.close("all")
+
+
 # --- What is refused
 
 
@@ -513,7 +713,8 @@ def test_wrong_metrics(corpus, metric, message):
         ([], r"sizes=\[\]: expected a list of numbers of documents per class, each once"),
         (7, "sizes=7: expected a list of numbers"),
         ([3, 7, 3], r"sizes=\[3, 7, 3\]: expected a list of numbers .* each once"),
-        ([3, 0], "n_per_class=0: expected a whole number from 1 on"),
+        ([3, -1], "n_per_class=-1: expected a whole number from 0 on"),
+        ([3, 0], "sizes has a 0, but no method is given the pool: there is nothing to learn from"),
     ],
 )
 def test_wrong_sizes(corpus, sizes, message):

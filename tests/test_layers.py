@@ -18,6 +18,7 @@ LAYERS = [
     {
         "taxonomy",
         "taxonomy_building",
+        "taxonomy_changes",
         "taxonomy_drawing",
         "taxonomy_formats",
         "taxonomy_names",

@@ -29,6 +29,7 @@ from leafwise.models._stages import (
     MOST_WORK,
     SPREAD,
     LinearScores,
+    first_sorting,
     fit_linear,
     learn_anew,
     trust,
@@ -210,11 +211,14 @@ class StagedClassifier(NodeClassifier):
         """
         self._belief = Belief()
         self.coef_ = self.intercept_ = self.idf_ = None
+        X, membership, keywords, _ = counted
         if not (again and way == "all"):
-            self._fit_model(counted, way != "labels", sigma)
+            first = None
+            if graph is not None and way != "labels" and keywords is None:
+                first = first_sorting(graph, membership, self._spreading)
+            self._fit_model(counted, way != "labels", sigma, first)
         if way != "all":
             return None
-        X, membership = counted.X, counted.membership
         log_p = log_softmax(self._scores(X), axis=1)
         machine = None if isinstance(self.linear, bool) else self.linear
         linear, agreed, every = learn_anew(X, membership, log_p, graph, self._spreading, machine)
@@ -227,7 +231,9 @@ class StagedClassifier(NodeClassifier):
                 self.coef_, self.intercept_, self.idf_ = linear
         return agreed
 
-    def _fit_model(self, counted: Counted, pool: bool = True, sigma: Any = None) -> None:
+    def _fit_model(
+        self, counted: Counted, pool: bool = True, sigma: Any = None, first: Any = None
+    ) -> None:
         """Fit the model; without the `pool` of unlabelled documents, to labels and keywords."""
         model = HierarchicalDirichlet(words="roots") if self.model is None else clone(self.model)
         if sigma is not None:
@@ -237,7 +243,7 @@ class StagedClassifier(NodeClassifier):
         weight = np.ones(X.shape[0])
         if not pool:
             weight[np.diff(membership.indptr) == 0] = 0.0
-        self.model_ = model._fit(X, self._classes, membership, weight, keywords)
+        self.model_ = model._fit(X, self._classes, membership, weight, keywords, first)
 
     def _believe(self, counted: Counted) -> str:
         """Be as sure, on average, as those agree that had a part in it; says who.

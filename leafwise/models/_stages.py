@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from leafwise.models._counts import best_columns
 from leafwise.models._em import in_threads
+from leafwise.models._harmonic import estimated_proportions
 from leafwise.models._machines import SQUARED, Documents, train
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models.harmonic import HarmonicClassifier
@@ -32,6 +33,7 @@ _GUESSED = 0.1  # what a document without a label counts for the linear scores
 _MARGIN = -1.5  # linear score of a class that no document is of
 _LEAST = 1e-9
 _TOLERANCE, _MOST_PASSES = 1e-2, 100  # of training a machine
+_DROPPED = 0.03  # of the best class's share: so much less is nothing
 _PASSES = 3  # over documents that come later
 EXACT = 30_000  # the most documents whose neighbours are not approximate
 MOST = 30_000_000  # numbers in a table of documents or words by classes
@@ -186,6 +188,19 @@ def spread(
     p = np.full(seeds.shape, _LEAST)
     p[:, model._live] = np.maximum(model._masses.p(model._y, model._reached), _LEAST)
     return np.log(p / p.sum(axis=1, keepdims=True))
+
+
+def first_sorting(
+    graph: sparse.csr_matrix,
+    membership: sparse.csr_matrix,
+    settings: HarmonicClassifier = SPREAD,
+) -> sparse.csr_matrix:
+    """Sort documents by labels alone, spread over neighbours: documents × classes."""
+    n_labels = np.asarray(membership.sum(axis=0)).ravel()
+    shares = estimated_proportions(n_labels)
+    p = np.exp(spread(graph, membership.toarray().astype(float), shares, settings))
+    p[p < _DROPPED * p.max(axis=1, keepdims=True)] = 0.0
+    return sparse.csr_matrix(p / p.sum(axis=1, keepdims=True))
 
 
 class Learned(NamedTuple):

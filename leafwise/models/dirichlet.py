@@ -196,14 +196,18 @@ class HierarchicalDirichlet(DirichletTree):
         membership: sparse.csr_matrix,
         weight: np.ndarray,
         keywords: Keywords | None,
+        first: sparse.csr_matrix | None = None,
     ) -> Self:
-        """Learn from documents, the weights of their labels, and keywords that were found."""
+        """Learn from documents, the weights of their labels, and keywords that were found.
+
+        `first`, documents × classes, says how documents are shared at first, where that is known.
+        """
         for name in ("sigma_", "word_counts_"):
             self.__dict__.pop(name, None)
         X = self._as_read(X)
         labelled = np.diff(membership.indptr) > 0
         membership = sparse.csr_matrix(sparse.diags_array(weight) @ membership)
-        evidence = self._collect(X, classes, membership, weight, labelled, keywords)
+        evidence = self._collect(X, classes, membership, weight, labelled, keywords, first)
         self.unknown_keywords_ = [] if keywords is None else keywords.unknown
         if not labelled.any() and not evidence.first.nnz:
             raise ValueError(_nothing(keywords))
@@ -241,6 +245,7 @@ class HierarchicalDirichlet(DirichletTree):
         weight: np.ndarray,
         labelled: np.ndarray,
         keywords: Keywords | None,
+        given: sparse.csr_matrix | None,
     ) -> Evidence:
         length = np.asarray(X.sum(axis=1), dtype=float).ravel()
         usual = float(np.median(length[length > 0])) if length.any() else 1.0
@@ -269,8 +274,10 @@ class HierarchicalDirichlet(DirichletTree):
             counts = sparse.csr_matrix(sparse.diags_array(documents * each) @ counts)
             # V's prototypes have every node take part, whether it has a keyword or not.
             possible |= keywords.known[classes.nodes] | (self.init == "prototypes")
-            if len(rows):
+            if len(rows) and given is None:
                 first = self._first(pool, beta, classes, keywords)
+        if given is not None:
+            first = sparse.csr_matrix(given[rows])
         return Evidence(
             classes=classes,
             labels=found,

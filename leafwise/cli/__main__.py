@@ -1,0 +1,3 @@
+from leafwise.cli import main
+
+main()

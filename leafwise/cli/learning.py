@@ -1,0 +1,80 @@
+"""Learning from documents, with the tree that there is or that their labels make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from leafwise.cli.talking import progress
+from leafwise.exceptions import LeafwiseError, TaxonomyError
+
+if TYPE_CHECKING:
+    from leafwise.corpus import Corpus
+    from leafwise.models.taxonomy_classifier import TaxonomyClassifier
+    from leafwise.taxonomy import Taxonomy
+
+
+def tree_of_labels(corpus: Corpus) -> Taxonomy:
+    from leafwise.taxonomy import Taxonomy
+
+    if corpus.taxonomy_ is not None:
+        return corpus.taxonomy_
+    labels = {label for batch in corpus.batches() for several in batch.labels for label in several}
+    if not labels:
+        raise LeafwiseError(
+            f"There is no tree: {corpus.name} has no labels to take one from. "
+            "Give one with --taxonomy."
+        )
+    try:
+        return Taxonomy.from_paths(sorted(labels))
+    except TaxonomyError as error:
+        raise LeafwiseError(
+            f"The labels of {corpus.name} make no tree: {error} In a label, / stands between a "
+            "node and its child; a / that belongs to a name is written \\/."
+        ) from error
+
+
+def learn(
+    corpus: Corpus, tree: Taxonomy | None, language: str, nodes: Any = "auto"
+) -> TaxonomyClassifier:
+    if tree is None:
+        tree = tree_of_labels(corpus)
+    labels: list[tuple[str, ...]] = []
+
+    def texts() -> Iterator[str]:
+        for batch in corpus.batches():
+            labels.extend(batch.labels)
+            yield from batch.texts
+
+    with progress("Learning", corpus):
+        return fit(tree, texts(), labels, language, nodes)
+
+
+def fit(
+    tree: Taxonomy, texts: Any, labels: Any, language: str, nodes: Any = "auto"
+) -> TaxonomyClassifier:
+    with data_errors():
+        return classifier(tree, language, nodes).fit(texts, labels)
+
+
+def classifier(tree: Taxonomy, language: str, nodes: Any = "auto") -> TaxonomyClassifier:
+    """Return a classifier that has learned nothing yet."""
+    from leafwise.models.taxonomy_classifier import TaxonomyClassifier
+    from leafwise.text import WordCounter
+
+    stop_words = "english" if language == "english" else None
+    stemmer = None if language == "none" else language
+    counter = WordCounter(stop_words=stop_words, stemmer=stemmer, compounds=True)
+    return TaxonomyClassifier(tree, counter=counter, nodes=nodes)
+
+
+@contextmanager
+def data_errors() -> Iterator[None]:
+    """Take what learning refuses as said of the user's data: there is nothing to learn from."""
+    try:
+        yield
+    except LeafwiseError:
+        raise
+    except ValueError as error:
+        raise LeafwiseError(str(error)) from error
