@@ -46,9 +46,11 @@ bench: install
 
 docs: install
 	$(BIN)/leafwise demo --picture docs/demo.svg
-	$(BIN)/python benchmarks/accuracy.py --data $(DATA) --out docs/accuracy.md
+	$(BIN)/python benchmarks/settings.py --data $(DATA) --out docs/settings.md
 	$(BIN)/python benchmarks/performance.py docs/performance.md --data $(DATA)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	mkdir -p build
+	$(BIN)/python benchmarks/accuracy.py --large --data $(DATA) --results build/accuracy.jsonl --out docs/accuracy.md
 	$(BIN)/python benchmarks/dirichlet.py --large --data $(DATA) --out docs/scale-dirichlet.md
 	$(BIN)/python benchmarks/graph.py --data $(DATA) --out docs/scale-graph.md
 	$(BIN)/python benchmarks/growth.py --data $(DATA) --out docs/scale-growth.md

@@ -1,355 +1,218 @@
-"""How accurate the models are on real corpora: the tables of docs/accuracy.md.
+"""How accurate leafwise is on real corpora, beside other methods: docs/accuracy.md.
 
-Newsgroups: T's 15 groups, subject and body, English stop words left out, words of fewer than three
-occurrences in the collection dropped (T 3.1.1). Training documents are drawn at random, the same
-number from each group; all others are the test set.
+Every result is a line of the file of results; a run that is started again does what is missing
+there. Several processes can share the work: --part 1/2 and --part 2/2 with the same file.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
+import json
+import os
+import platform
 import sys
+import traceback
 import warnings
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import process_time
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.neighbors import kneighbors_graph
-from sklearn.semi_supervised import LabelSpreading
+import sklearn
+from accuracy_corpora import CORPORA, Corpus, Documents
+from accuracy_methods import Case, Method, Sort, Unavailable, methods_of
+from accuracy_page import write_page
 
-from leafwise import (
-    HPLC,
-    PLC,
-    GeneralShrinkage,
-    HarmonicClassifier,
-    HierarchicalDirichlet,
-    HierarchicalMixture,
-    HierarchicalShrinkage,
-    NaiveBayes,
-    NeighborsClassifier,
-    PachinkoMachine,
-    PLSAClassifier,
-    Taxonomy,
-    TaxonomyClassifier,
-    WordCounter,
-    metrics,
-    neighbor_graph,
-)
-from leafwise.datasets import DIRECTORIES, load_20newsgroups, load_directory, load_reuters
-from leafwise.evaluation import FewLabelSplit, few_labels, learning_curve
-from leafwise.keywords import read_keywords
-from leafwise.models._tfidf import LogTfIdf
-from leafwise.papers.toutanova import TABLE_3
-
-# The best of T table 3 at each size.
-T_BEST = {n: max(line[n] for line in TABLE_3.values()) for n in TABLE_3["HM"]}
-SIZES = (7, 20, 67)
-PUBLISHED = {7: 0.467, 20: 0.607, 67: 0.749}  # T table 3, NB
+import leafwise
+from leafwise.metrics import expected_calibration_error, scores
 
 
-def newsgroup_counts(data: str | None) -> tuple:
-    news = load_20newsgroups(data=data)
-    X = WordCounter(stop_words="english", min_count=3).fit_transform(news.texts)
-    return X, np.array(news.labels), {"taxonomy": news.taxonomy, "nodes": "leaves"}
+class Job(NamedTuple):
+    """One line of the file of results."""
+
+    corpus: str
+    method: str
+    size: float
+    draw: int
+
+    def part(self, n: int) -> int:
+        """Deal jobs into parts, so that each gets some of every method."""
+        return zlib.crc32(repr(self).encode()) % n
 
 
-def newsgroups_naive_bayes(data: str | None, n_draws: int) -> None:
-    X, y, tree = newsgroup_counts(data)
-    models = {
-        "Lidstone, held out": NaiveBayes(**tree),
-        "Lidstone, λ = .01": NaiveBayes(alpha=0.01, **tree),
-        "Laplace": NaiveBayes(smoothing="laplace", **tree),
-        "Dirichlet, μ = 1000": NaiveBayes(smoothing="dirichlet", **tree),
+class Results:
+    """A file of results: one JSON object per line, of a job or about a corpus or the machine."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        if self.path.exists():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                yield json.loads(line)
+
+    def done(self) -> set[Job]:
+        lines = (line for line in self if "about" not in line)
+        return {Job(*(line[field] for field in Job._fields)) for line in lines}
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Add a line in one write, so that processes do not mix theirs."""
+        known = [one for one in self if "about" in one] if "about" in line else []
+        if line not in known:
+            with self.path.open("ab", buffering=0) as file:
+                file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+
+def jobs_of(
+    corpus: Corpus, methods: dict[str, Method], sizes: Sequence[float] | None, n_draws: int | None
+) -> list[Job]:
+    """Return what there is to do, the first draw of all before the second."""
+    wanted = [size for size in corpus.sizes if sizes is None or size in sizes]
+    jobs = [
+        Job(corpus.name, name, size, draw)
+        for size in wanted
+        for name, method in methods.items()
+        if method.least <= size <= method.most
+        for draw in corpus.draws(size, n_draws)
+        if method.n_draws is None or draw < method.n_draws
+    ]
+    return sorted(jobs, key=lambda job: job.draw)
+
+
+def measure(case: Case, method: Method) -> dict[str, Any]:
+    """Learn, and score what is said of the pool and of new documents."""
+    several, y = case.documents.several, case.documents.y
+    started = process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sort: Sort = method.fit(case)
+        answers = {"": (case.pool, several), "_new": (case.new, False)}
+        found = {
+            part: (rows, sort(rows))
+            for part, (rows, skipped) in answers.items()
+            if len(rows) and not skipped
+        }
+    line: dict[str, Any] = dict.fromkeys(
+        ("accuracy", "new", "ece", "ece_new", "micro_f1", "macro_f1")
+    )
+    line["seconds"] = round(process_time() - started, 2)
+    for part, (rows, answer) in found.items():
+        truth = y[rows].tolist() if several else y[rows]
+        if several or not part:
+            labels = [case.documents.tree.paths[i] for i in case.documents.tree.leaves]
+            f1 = scores(truth, answer.labels, labels=labels if several else None)
+            line["micro_f1"], line["macro_f1"] = f1["micro_f1"], f1["macro_f1"]
+        if not several:
+            line["new" if part else "accuracy"] = float(np.mean(answer.labels == truth))
+        if answer.proba is not None:
+            sums = answer.proba.sum(axis=1, keepdims=True)
+            proba = np.where(sums > 0, answer.proba / np.where(sums > 0, sums, 1), 0)
+            line[f"ece{part}"] = _calibration(truth, proba, answer.classes)
+    return line
+
+
+def _calibration(truth: np.ndarray, proba: np.ndarray, classes: Any) -> float:
+    """Return the calibration error; a label that is no class is one of probability 0."""
+    missing = np.setdiff1d(truth, classes)
+    proba = np.hstack([proba, np.zeros((len(proba), len(missing)))])
+    silent = proba.sum(axis=1) == 0
+    proba[silent] = 1 / proba.shape[1]
+    return expected_calibration_error(truth, proba, [*classes, *missing])
+
+
+def run(
+    corpora: Sequence[Corpus], results: Results, *, data: str | None = None,
+    methods: Sequence[str] = (), sizes: Sequence[float] | None = None,
+    n_draws: int | None = None, part: tuple[int, int] = (1, 1),
+) -> int:  # fmt: skip
+    """Do what is missing in the file of results; return how many jobs failed."""
+    results.append({"about": "machine", **machine()})
+    unavailable: set[str] = set()
+    n_failed = 0
+    for corpus in corpora:
+        chosen = {
+            name: method
+            for name, method in methods_of(corpus).items()
+            if not methods or any(one.lower() in name.lower() for one in methods)
+        }
+        every = jobs_of(corpus, chosen, sizes, n_draws)
+        jobs = [job for job in every if job.part(part[1]) == part[0] - 1]
+        jobs = [job for job in jobs if job not in results.done()]
+        documents = dataset = None
+        for i, job in enumerate(jobs, 1):
+            if job.method in unavailable:
+                continue
+            if documents is None:
+                dataset = corpus.load(data)
+                documents = Documents(corpus, dataset)
+                results.append({"about": corpus.name, **documents.about()})
+            said = f"{corpus.name} {i}/{len(jobs)}: {job.method}, {job.size}, draw {job.draw}"
+            try:
+                case = Case(documents, corpus.split(dataset, job.size, job.draw))
+                line = measure(case, chosen[job.method])
+            except Unavailable as error:
+                unavailable.add(job.method)
+                print(f"{job.method} is left out: {error}", file=sys.stderr, flush=True)
+            except Exception:
+                n_failed += 1
+                print(f"{said} failed", file=sys.stderr)
+                traceback.print_exc()
+            else:
+                results.append({**job._asdict(), **line})
+                right = next((line[k] for k in ("accuracy", "micro_f1") if line[k] is not None), 0)
+                print(f"{said}: {right:.3f}, {line['seconds']} s", file=sys.stderr, flush=True)
+    return n_failed
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+        "leafwise": leafwise.__version__,
     }
-    print(f"## Naive Bayes, 15 newsgroups ({X.shape[0]:,} documents, {X.shape[1]:,} words)\n")
-    print(learning_curve(models, X, y, SIZES, n_draws).table() + "\n")
-    print("T table 3 has " + ", ".join(f"{p:.3f} at {n}" for n, p in PUBLISHED.items()) + ".\n")
 
 
-class Talkative(HierarchicalShrinkage):
-    """Shrinkage to which words that no training document had say something, too."""
-
-    def _table(self, columns: np.ndarray) -> np.ndarray:
-        self._seen[:] = True
-        return super()._table(columns)
-
-
-def settings(data: str | None, n_draws: int) -> None:
-    X, y, tree = newsgroup_counts(data)
-    print("## Settings of shrinkage and mixture\n")
-    print(
-        "The defaults of `HierarchicalMixture` (one step of the word distributions, from levels\n"
-        "taken apart, one of the weights) were found by accuracy on the newsgroups, so these\n"
-        "figures flatter them. The directories only served to check that they hold elsewhere:\n"
-        "there, half of the documents is learned from, drawn at random, and the mean is over the\n"
-        "eight directories. How `HierarchicalDirichlet` chooses σ was settled on both.\n"
-    )
-    models = {
-        "NaiveBayes": NaiveBayes(**tree),
-        "HierarchicalShrinkage": HierarchicalShrinkage(**tree),
-        "shrinkage, levels apart": HierarchicalShrinkage(levels="apart", **tree),
-        "shrinkage, documents left out": HierarchicalShrinkage(holdout="document", **tree),
-        "shrinkage, 30 % held out": HierarchicalShrinkage(holdout=0.3, **tree),
-        "shrinkage, unseen words speak": Talkative(**tree),
-        "GeneralShrinkage": GeneralShrinkage(**tree),
-        "HierarchicalMixture": HierarchicalMixture(**tree),
-        "mixture, two steps": HierarchicalMixture(steps=2, **tree),
-        "mixture, steps by held-out evidence": HierarchicalMixture(steps="auto", **tree),
-        "mixture, 20 steps of weights": HierarchicalMixture(weight_steps=20, **tree),
-        "mixture, levels pooled": HierarchicalMixture(levels="pooled", **tree),
-        "mixture, documents left out": HierarchicalMixture(holdout="document", **tree),
-        "mixture, β = .7": HierarchicalMixture(beta=0.7, **tree),
-        "mixture, CEM": HierarchicalMixture(variant="cem", **tree),
-        "mixture, SEM": HierarchicalMixture(variant="sem", **tree),
-        "mixture, uniform weights": HierarchicalMixture(weights="uniform", **tree),
-        "HierarchicalDirichlet": HierarchicalDirichlet(**tree),
-        "Dirichlet, roots of counts": HierarchicalDirichlet(words="roots", **tree),
-        "Dirichlet, sets of words": HierarchicalDirichlet(words="set", **tree),
-        "PLSAClassifier": PLSAClassifier(**tree),
-        "PLC": PLC(**tree),
-        "HPLC": HPLC(**tree),
-        "PachinkoMachine": PachinkoMachine(**tree),
-    }
-    curve = learning_curve(models, X, y, SIZES, n_draws)
-    directories = halves(models, data)
-    print("| model | " + " | ".join(f"newsgroups, {n}" for n in SIZES) + " | directories |")
-    print("|---|" + "---|" * (len(SIZES) + 1))
-    for name, means, half in zip(models, curve.mean(), directories):
-        print(f"| {name} | " + " | ".join(f"{m:.3f}" for m in [*means, half]) + " |")
-    print()
-
-
-def halves(models: dict, data: str | None) -> np.ndarray:
-    """Return the mean accuracy over the directories, learned from half of each."""
-    rows = []
-    for name in DIRECTORIES:
-        directory = load_directory(name, data=data)
-        y = np.array(directory.labels)
-        X = WordCounter().fit_transform(directory.texts)
-        order = np.random.default_rng(0).permutation(len(y))
-        train, test = np.array_split(order, 2)
-        fitted = [
-            clone(m).set_params(taxonomy=directory.taxonomy, nodes="all").fit(X[train], y[train])
-            for m in models.values()
-        ]
-        rows.append([model.score(X[test], y[test]) for model in fitted])
-    return np.mean(rows, axis=0)
-
-
-def newsgroups_neighbors(data: str | None, n_draws: int) -> None:
-    news = load_20newsgroups(data=data)
-    y = np.array(news.labels)
-    X = WordCounter(stop_words="english").fit_transform(news.texts)
-    vectors = LogTfIdf().fit(X).transform(X)
-    near = kneighbors_graph(vectors, 30, metric="cosine", include_self=True, n_jobs=2)
-    graphs = {name: neighbor_graph(X, 30, name, symmetric=True) for name in ("cosine", "kl")}
-    names = {"majority": "majority of 30 neighbours", "weighted": "30 neighbours, weighted"}
-    rows: dict[str, list] = {}
-    for n in SIZES:
-        for known, rest in FewLabelSplit(n, n_draws).split(X, y):
-            labels = few_labels(y, known)
-            for likeness, graph in graphs.items():
-                for vote, said in names.items():
-                    model = NeighborsClassifier(similarity=likeness, vote=vote).fit(X, labels)
-                    found = model.predict(X[rest])
-                    rows.setdefault(f"{said}, {likeness}", []).append(np.mean(found == y[rest]))
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", message="No label reaches 1 of")
-                    spread = HarmonicClassifier(similarity="precomputed", k=len(y))
-                    spread.fit(graph, labels)
-                right = np.mean(spread.transduction_[rest] == y[rest])
-                rows.setdefault(f"`HarmonicClassifier`, {likeness}", []).append(right)
-            numbers = np.unique(y, return_inverse=True)[1]
-            hidden = np.full(len(y), -1)
-            hidden[known] = numbers[known]
-            peer = LabelSpreading(kernel=lambda *_: near).fit(vectors, hidden)
-            right = np.mean(peer.transduction_[rest] == numbers[rest])
-            rows.setdefault("`LabelSpreading` of scikit-learn, cosine", []).append(right)
-    print("## Neighbours and harmonic functions, 15 newsgroups\n")
-    print(
-        "English stop words left out, k = 30. All documents are given, the labels of some;\n"
-        f"accuracy on the others, {n_draws} draws. Neighbours are among the labelled documents;\n"
-        "graphs are of all documents. `LabelSpreading` has the 30 nearest by the same weights.\n"
-    )
-    print("| method | " + " | ".join(str(n) for n in SIZES) + " |\n|---|" + "---|" * len(SIZES))
-    for name, found in rows.items():
-        cells = np.reshape(found, (len(SIZES), -1))
-        means = " | ".join(f"{row.mean():.3f} ± {row.std(ddof=1):.3f}" for row in cells)
-        print(f"| {name} | {means} |")
-    print()
-
-
-def newsgroups_unlabelled(data: str | None, n_draws: int) -> None:
-    news = load_20newsgroups(data=data)
-    y = np.array(news.labels)
-    counter = WordCounter(stop_words="english", stemmer="english", compounds=True)
-    X = counter.fit_transform(news.texts)
-    tree = {"taxonomy": news.taxonomy, "nodes": "leaves"}
-    rows = []
-    for known, rest in FewLabelSplit(7, n_draws).split(X, y):
-        models = [
-            HierarchicalDirichlet(**tree).fit(X[known], y[known]),
-            HierarchicalDirichlet(**tree).fit(X, few_labels(y, known)),
-            HierarchicalDirichlet(vocabulary=counter, **tree).fit(X, few_labels(y, known)),
-        ]
-        rows.append([model.score(X[rest], y[rest]) for model in models])
-    alone, pool, both = np.transpose(rows)
-    print("## HierarchicalDirichlet, 15 newsgroups, 7 labels each and the other documents\n")
-    print(
-        "English stop words left out, stems, parts of compounds counted. All documents are given,\n"
-        f"7 labels per group; accuracy on the others, {n_draws} draws. Gain: over labels alone,\n"
-        "with the p of a paired t-test, corrected for overlapping draws as of equal parts.\n"
-    )
-    print("| learned from | accuracy | gain | p |\n|---|---|---|---|")
-    print(f"| labels alone | {alone.mean():.3f} ± {alone.std(ddof=1):.3f} | | |")
-    for name, found in (("labels and documents", pool), ("labels, documents, keywords", both)):
-        test = metrics.paired_t_test(found, alone, test_fraction=0.5)
-        gain = f"{(found - alone).mean():+.3f} | {test.p_value:.1e}"
-        print(f"| {name} | {found.mean():.3f} ± {found.std(ddof=1):.3f} | {gain} |")
-    print()
-
-
-def newsgroups_taxonomy_classifier(data: str | None, n_draws: int) -> None:
-    news = load_20newsgroups(data=data)
-    y, texts = np.array(news.labels), np.array(news.texts, dtype=object)
-    print("## TaxonomyClassifier, 15 newsgroups\n")
-    print(
-        "Four fifths of the documents are given, with the labels of some: accuracy on those given\n"
-        "without, and on the last fifth, which comes as new documents; mean ± standard deviation\n"
-        f"over {n_draws} draws. The tree has two or three keywords per node. T's best is of\n"
-        "table 3, labels alone and no other documents.\n\n"
-        "The model's settings (β, label_weight, keyword_weight, roots of counts, parts of\n"
-        "compounds, the cap on long documents: some forty variants) were chosen by accuracy on\n"
-        "these documents, on those of `leafwise demo` and on the directories below, and so was\n"
-        "what spreading and linear scores count. So these figures, the demo's and those below\n"
-        "flatter it.\n"
-    )
-    for title, keywords, sizes in (
-        ("keywords and labels", True, (0, 1, *SIZES)),
-        ("labels alone", False, (1, 7, 14, 20, 34, 67, 133, 667)),
-    ):
-        print(f"### {title[0].upper()}{title[1:]}\n")
-        print(
-            "| labels per group | given | calibration error | new | calibration error | T's best |"
-        )
-        print("|---|---|---|---|---|---|")
-        for n in sizes:
-            found = [_sorted(texts, y, news.taxonomy, keywords, n, k) for k in range(n_draws)]
-            cells = [f"{m:.3f} ± {s:.3f}" for m, s in zip(np.mean(found, 0), np.std(found, 0))]
-            best = f"{T_BEST[n]:.3f}" if n in T_BEST else ""
-            print(f"| {n} | " + " | ".join(cells) + f" | {best} |")
-        print()
-
-
-def _sorted(
-    texts: np.ndarray, y: np.ndarray, tree: Taxonomy, keywords: bool, n: int, draw: int
-) -> list[float]:
-    """Fit to one draw; return accuracy and calibration error of documents given, and of new."""
-    known, rest = np.array([], int), np.arange(len(y))
-    if n:
-        known, rest = list(FewLabelSplit(n, draw + 1).split(rest, y))[draw]
-    drawn = np.random.default_rng(draw).permutation(rest)
-    new, others = drawn[: len(rest) // 5], np.sort(drawn[len(rest) // 5 :])
-    given = np.union1d(known, others)
-    labels = few_labels(y, known)
-    model = TaxonomyClassifier(tree, keywords=keywords)
-    model.fit(texts[given].tolist(), [labels[i] for i in given])
-    scores = []
-    for some in (others, new):
-        proba = model.predict_proba(texts[some].tolist())
-        error = metrics.expected_calibration_error(y[some], proba, model.classes_)
-        scores += [float(np.mean(model.classes_[proba.argmax(axis=1)] == y[some])), error]
-    print(f"{n} labels, draw {draw + 1}: {scores[0]:.3f}", file=sys.stderr, flush=True)
-    return scores
-
-
-def directory_without_labels(data: str | None) -> None:
-    print("## TaxonomyClassifier, eight web directories, no labels\n")
-    print(
-        "Accuracy (micro F1) with the words of the nodes' names alone, beside matching them. Many\n"
-        "documents stand at inner nodes, which are not predicted without a label there.\n"
-    )
-    print("| directory | documents | nodes | keyword matching | TaxonomyClassifier |")
-    print("|---|---|---|---|---|")
-    rows = []
-    for name in DIRECTORIES:
-        directory = load_directory(name, data=data)
-        y = np.array(directory.labels)
-        model = TaxonomyClassifier(directory.taxonomy).fit(directory.texts)
-        X = model.counter_.transform(directory.texts)
-        keywords = read_keywords(directory.taxonomy, model.counter_, X)
-        scores = keywords.scores(X, directory.taxonomy.parent)[:, model.nodes_]
-        matched = np.where(scores.any(axis=1), model.classes_[scores.argmax(axis=1)], "")
-        rows.append((np.mean(matched == y), np.mean(model.transduction_ == y)))
-        size = f"{len(y):,} | {len(directory.taxonomy):,}"
-        print(f"| {name} | {size} | {rows[-1][0]:.3f} | {rows[-1][1]:.3f} |")
-    print("| mean | | | {:.3f} | {:.3f} |\n".format(*np.mean(rows, axis=0)))
-
-
-def reuters_naive_bayes(data: str | None) -> None:
-    reuters = load_reuters(data=data)
-    train, test = reuters.split == "train", reuters.split == "test"
-    texts = np.array(reuters.texts, dtype=object)
-    counter = WordCounter()
-    X, Z = counter.fit_transform(texts[train]), counter.transform(texts[test])
-    y = [labels for labels, kept in zip(reuters.labels, train) if kept]
-    truth = [labels for labels, kept in zip(reuters.labels, test) if kept]
-    categories = sorted({label for labels in y for label in labels})
-    Y = np.array([[category in labels for category in categories] for labels in truth])
-    largest = np.argsort(-Y.sum(axis=0))[:10]
-    print(f"## Naive Bayes, Reuters-21578, ModApte split ({len(y):,} + {len(truth):,} documents)\n")
-    print(
-        "90 categories; a training document with several counts for each in equal fractions\n"
-        "(T 3.2.1). Break-even points rank the test documents of a category by its posterior and\n"
-        "are averaged by category size (E 5.3.1). Micro F1 is that of the best category alone,\n"
-        "which cannot reach the second label of a document.\n"
-    )
-    print("| smoothing | break-even, 10 largest | break-even, 90 | micro F1, best only |")
-    print("|---|---|---|---|")
-    models = {
-        "Lidstone, held out": NaiveBayes(reuters.taxonomy, nodes="leaves"),
-        "Laplace": NaiveBayes(reuters.taxonomy, smoothing="laplace", nodes="leaves"),
-        "Dirichlet, μ = 1000": NaiveBayes(reuters.taxonomy, smoothing="dirichlet", nodes="leaves"),
-    }
-    for name, model in models.items():
-        model.fit(X, y)
-        columns = [list(model.classes_).index(category) for category in categories]
-        scores = model.predict_log_proba(Z)[:, columns]
-        f1 = metrics.scores(truth, [(path,) for path in model.predict(Z)])["micro_f1"]
-        ten = metrics.micro_break_even(Y[:, largest], scores[:, largest])
-        every = metrics.micro_break_even(Y, scores)
-        print(f"| {name} | {ten:.3f} | {every:.3f} | {f1:.3f} |")
-    print("| E table 2, NB (stop words out, stems, μ = 1000) | .852 | .746 | |")
-    print("| T table 4, NB (thresholds per class) | | | .765 |\n")
-
-
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder of the corpora")
-    parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--out", type=Path, help="Markdown file to write, besides printing")
-    args = parser.parse_args()
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        print("# Accuracy\n")
-        print(
-            f"Printed by `python benchmarks/accuracy.py --data DIR --draws {args.draws}`. Draws "
-            "are those of `FewLabelSplit`, seed 0. T is Toutanova et al., E Erkan et al.\n"
-            "(CITATION.cff).\n"
-        )
-        newsgroups_naive_bayes(args.data, args.draws)
-        settings(args.data, args.draws)
-        reuters_naive_bayes(args.data)
-        newsgroups_neighbors(args.data, args.draws)
-        newsgroups_unlabelled(args.data, args.draws)
-        newsgroups_taxonomy_classifier(args.data, min(args.draws, 3))
-        directory_without_labels(args.data)
-    print(printed.getvalue())
+    parser.add_argument("--results", type=Path, required=True, help="JSON lines, added to")
+    parser.add_argument("--out", type=Path, help="Markdown file to write, plots beside it")
+    parser.add_argument("--write-only", action="store_true", help="write it, and measure nothing")
+    parser.add_argument("--draws", type=int, help="at most so many")
+    parser.add_argument("--only", help="corpora, such as newsgroups,directories")
+    parser.add_argument("--methods", help="parts of their names, such as naivebayes,svc")
+    parser.add_argument("--sizes", help="labels per class, or shares: 0,1,7,0.1")
+    parser.add_argument("--part", default="1/1", help="which part of the jobs, such as 1/2")
+    parser.add_argument("--large", action="store_true", help="the whole web directory, too")
+    args = parser.parse_args(arguments)
+    only = args.only.split(",") if args.only else []
+    known = {name for corpus in CORPORA for name in (corpus.name, corpus.group) if name}
+    if unknown := set(only) - known:
+        parser.error(f"--only {','.join(unknown)}: expected some of {', '.join(sorted(known))}.")
+    corpora = [
+        corpus
+        for corpus in CORPORA
+        if ({corpus.name, corpus.group} & set(only) if only else args.large or not corpus.large)
+    ]
+    results, n_failed = Results(args.results), 0
+    if not args.write_only:
+        part = tuple(map(int, args.part.split("/")))
+        n_failed = run(
+            corpora, results, data=args.data, n_draws=args.draws, part=(part[0], part[1]),
+            methods=args.methods.split(",") if args.methods else (),
+            sizes=[float(size) for size in args.sizes.split(",")] if args.sizes else None,
+        )  # fmt: skip
     if args.out:
-        args.out.write_text(printed.getvalue().rstrip() + "\n", encoding="utf-8")
+        write_page(list(results), args.out)
+    if n_failed:
+        print(f"{n_failed} jobs failed; run again to try them again.", file=sys.stderr)
+    return int(n_failed > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -27,9 +27,10 @@ class Keywords(NamedTuple):
     terms : CSR matrix, terms × words, ones
     weights : CSR matrix, terms × nodes
         What a term says of the nodes that have it, those below them not included. More, the fewer
-        documents have it (idf); less, the more nodes share it.
+        documents have it (idf); less, the more nodes share it (by the root of their number).
     own : CSR matrix, nodes × words
-        The weights of terms by their words, those that no document has so far included.
+        What terms are worth to a node beside each other, by their words: idf over the number of
+        nodes that share it. Terms that no document has so far are included.
     found : array
         For each term, how many documents have it.
     known : array of bool
@@ -54,9 +55,26 @@ class Keywords(NamedTuple):
         matches.data = 1.0 + np.log(np.maximum(matches.data, 1.0))
         return matches
 
+    def at_nodes(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Return documents × nodes: the weights of what matches, by how much of a node it is.
+
+        The sum of the weights, times the root of what the matching terms make of all the node's
+        terms, by idf: of a node of two words, a document that has but one says less.
+        """
+        found = self.matches(X)
+        has = sparse.csr_matrix((np.ones(found.nnz), found.indices, found.indptr), found.shape)
+        roots = sparse.diags_array(np.sqrt(np.diff(self.weights.indptr)))
+        idf = sparse.csr_matrix(roots @ self.weights)
+        every = np.asarray(idf.sum(axis=0)).ravel()
+        scores, part = (sparse.csr_matrix(one) for one in (found @ self.weights, has @ idf))
+        for one in (scores, part):
+            one.sort_indices()
+        scores.data *= np.sqrt(part.data / every[part.indices])
+        return scores
+
     def scores(self, X: sparse.csr_matrix, parent: np.ndarray) -> np.ndarray:
-        """Return documents × nodes, dense: the weights of what matches, inherited ones too."""
-        scores = (self.matches(X) @ self.weights).toarray()
+        """Return documents × nodes, dense: `at_nodes`, and what is inherited."""
+        scores = self.at_nodes(X).toarray()
         for i in range(1, len(parent)):
             scores[:, i] += INHERITED * scores[:, parent[i]]
         return scores
@@ -111,10 +129,11 @@ def read_keywords(taxonomy: Taxonomy, vocabulary: Any, X: sparse.csr_matrix) -> 
     pairs = sorted({(has_term[word], i) for i, word in of_node if word in has_term})
     rows, nodes = np.array(pairs, np.int64).reshape(-1, 2).T
     n_nodes = np.bincount(rows, minlength=len(columns))
-    idf = np.log1p(X.shape[0] / np.maximum(n_documents, 1)) / np.maximum(n_nodes, 1)
+    idf = np.log1p(X.shape[0] / np.maximum(n_documents, 1)) / np.maximum(n_nodes, 1) ** 0.5
     weights = sparse.csr_matrix((idf[rows], (rows, nodes)), (len(columns), len(taxonomy)))
-    each = sparse.diags_array(1.0 / np.maximum(n_words, 1)) @ table  # a phrase's words share
-    own = sparse.csr_matrix(weights.T @ each)
+    # A phrase's words share what it is worth.
+    each = sparse.diags_array(1.0 / (np.maximum(n_words, 1) * np.maximum(n_nodes, 1) ** 0.5))
+    own = sparse.csr_matrix(weights.T @ (each @ table))
     occurs = (n_documents > 0).astype(float)
     weights = sparse.csr_matrix(sparse.diags_array(occurs) @ weights)
     weights.eliminate_zeros()

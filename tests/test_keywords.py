@@ -25,11 +25,16 @@ def test_weights_by_hand():
     term = {names[keywords.terms[k].indices[0]]: k for k in range(2)}
     weights = keywords.weights.toarray()
     assert weights[term["own"], 1] == pytest.approx(idf["own"])
-    np.testing.assert_allclose(weights[term["shared"], 1:], idf["shared"] / 2)  # two nodes share it
+    root = np.sqrt(2)  # two nodes share it
+    np.testing.assert_allclose(weights[term["shared"], 1:], idf["shared"] / root)
     scores = keywords.scores(X, tree.parent)
-    p = idf["shared"] / 2 + idf["own"]
-    np.testing.assert_allclose(scores[0], [0, p, idf["shared"] / 2 + INHERITED * p])
+    p = idf["shared"] / root + idf["own"]
+    np.testing.assert_allclose(scores[0], [0, p, idf["shared"] / root + INHERITED * p])
+    part = idf["shared"] / (idf["shared"] + idf["own"])  # of what p is
+    some = keywords.at_nodes(sparse.csr_matrix([[float(n == "shared") for n in names]])).toarray()
+    np.testing.assert_allclose(some[0, 1], idf["shared"] / root * np.sqrt(part))
     np.testing.assert_allclose(scores[2], 0)
+    p = idf["shared"] / 2 + idf["own"]
     words = keywords.words(tree.parent, np.arange(3)).toarray()
     np.testing.assert_allclose(words.sum(axis=1), [0, 1, 1])
     assert words[1, names.index("own")] == pytest.approx(idf["own"] / p)

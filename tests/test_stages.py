@@ -129,7 +129,7 @@ def test_how_many_words_are_known(corpus):
 
 def test_where_all_have_labels_nothing_is_spread(corpus, truth):
     every = indicator(truth, np.arange(len(truth)))
-    linear, agreed, _ = stages.learn_anew(corpus.X, every, np.zeros((len(truth), 3)), None)
+    linear, agreed, *_ = stages.learn_anew(corpus.X, every, np.zeros((len(truth), 3)), None)
     tfidf = LogTfIdf().fit(corpus.X)
     alone = stages.fit_linear(tfidf.transform(corpus.X), every, np.ones(len(truth)), tfidf.idf_)
     assert agreed is None
@@ -143,7 +143,7 @@ def test_a_vague_sorting_is_made_clearer(corpus, truth):
     log_p = np.log(0.2 + 0.4 * np.eye(3)[guess])
     known = np.array([np.flatnonzero(truth == c)[0] for c in range(3)])
     graph = neighbor_graph(corpus.X, stages.SPREAD.k, symmetric=True)
-    linear, agreed, _ = stages.learn_anew(corpus.X, indicator(truth, known), log_p, graph)
+    linear, agreed, *_ = stages.learn_anew(corpus.X, indicator(truth, known), log_p, graph)
     right = np.mean(linear.scores(corpus.X).argmax(axis=1) == truth)
     assert 0.38 < agreed < 0.75
     assert np.mean(guess == truth) < 0.8

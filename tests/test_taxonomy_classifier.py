@@ -113,9 +113,10 @@ def test_held_out_labels_decide_about_the_pool(pets, monkeypatch):
     misleading = [wrong[path] + " " + text for path, text in labelled for _ in range(60)]
     texts = [text for _, text in labelled] + misleading
     labels = [path for path, _ in labelled] + [None] * len(misleading)
-    model = lw.TaxonomyClassifier(pets).fit(texts, labels)
+    model = lw.TaxonomyClassifier(pets, spread=False).fit(texts, labels)
     assert "did not help" in " ".join(model.report_)
-    assert model.score([text for _, text in labelled], [path for path, _ in labelled]) > 0.9
+    for one in (model, lw.TaxonomyClassifier(pets).fit(texts, labels)):  # neighbours know better
+        assert one.score([text for _, text in labelled], [path for path, _ in labelled]) > 0.9
 
 
 def test_blocks_change_nothing(pets, pet_texts, monkeypatch):
@@ -399,7 +400,8 @@ def test_the_likeliest_temperature_and_doubt_are_found():
     for temperature, doubt in ((1.0, 0.0), (2.0, 0.0), (1.0, 0.2), (2.0, 0.2)):
         p = doubt / 4 + (1 - doubt) * softmax(z / temperature, axis=1)
         drawn = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)
-        found = _belief.believe_one(np.eye(4)[drawn], z, True)
+        right = z.argmax(axis=1) == drawn
+        found = _belief.believe_one(right, z, True)
         assert found[0] == pytest.approx(temperature, rel=0.1)
         assert found[1] == pytest.approx(doubt, abs=0.05)
 

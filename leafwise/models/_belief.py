@@ -13,7 +13,16 @@ from sklearn.linear_model import LogisticRegression
 from leafwise.models._thresholds import choose_thresholds
 
 _FEW_DOCUMENTS = 15  # a class of fewer has no threshold of its own
-_LEAST_DOUBT, _MOST_DOUBT = -9, 0  # as logits
+_DOUBTS = -9.0, 3.0  # the least and the most, as logits
+# The logarithm of the temperature and the logit of the doubt before any label is held out, and how
+# far they are off: of a model's scores, and of linear ones.
+_USUAL = {
+    False: (np.array([0.5, -1.9]), np.array([1.0, 1.0])),
+    True: (np.array([-1.6, -1.9]), np.array([0.3, 0.5])),
+}
+_USUAL_TEMPERATURE = 0.25  # of linear scores, with few labels
+_CURVE = 0.3  # errors shrink with so high a power of the number of labels
+_TINY = 1e-9
 _LEAST_SLOPE = 1e-3  # of log odds: a higher score is never less likely
 
 
@@ -47,21 +56,52 @@ def with_doubt(scores: np.ndarray, doubt: float) -> np.ndarray:
     return np.log(doubt / scores.shape[1] + (1 - doubt) * softmax(scores, axis=1))
 
 
-def believe_one(truth: np.ndarray, scores: np.ndarray, linear: bool) -> Belief:
-    """Find the temperature and the doubt under which held-out labels are likeliest.
+def believe_one(right: np.ndarray, scores: np.ndarray, linear: bool, share: float = 1.0) -> Belief:
+    """Find the temperature and the doubt under which it is likeliest which documents are right.
 
-    `linear` says whether scores are linear ones: a model is never surer than it says.
+    Labels that are held out may be few, so both are drawn towards what is usual.
+
+    Parameters
+    ----------
+    right : whether each held-out document has its label as the best class
+    scores : what was said of them
+    linear : whether scores are linear ones; a model is never surer than it says
+    share : of the labels that those scores were learned from: with all, fewer will be wrong
     """
+    usual, spread = _USUAL[linear]
+    lowest, highest = -4.0 if linear else 0.0, 5.0
+
+    def confidence(log_t: float, doubt: float) -> np.ndarray:
+        p = softmax(scores / np.exp(log_t), axis=1).max(axis=1)
+        return np.clip(doubt / scores.shape[1] + (1 - doubt) * p, _TINY, 1 - _TINY)
 
     def loss(point: np.ndarray) -> float:
-        log_p = with_doubt(scores / np.exp(point[0]), float(expit(point[1])))
-        return -float((truth * log_p).sum(axis=1).mean())
+        p = confidence(point[0], float(expit(point[1])))
+        log_likelihood = np.log(np.where(right, p, 1 - p)).sum()
+        return float((((point - usual) / spread) ** 2).sum() / 2 - log_likelihood) / len(right)
 
-    bounds = [(-4 if linear else 0, 5), (_LEAST_DOUBT, _MOST_DOUBT)]
-    starts = [(-1.5, -3.0)] if linear else []
-    found = [minimize(loss, start, bounds=bounds) for start in [*starts, (0.5, -3.0), (0.5, -1.0)]]
-    log_t, logit = min(found, key=lambda one: one.fun).x
-    return Belief(float(np.exp(log_t)), float(expit(logit)))
+    log_t, logit = minimize(loss, usual, bounds=[(lowest, highest), _DOUBTS]).x
+    doubt, less = float(expit(logit)), share**_CURVE
+    aim = 1 - less * (1 - confidence(log_t, doubt).mean())
+    doubt *= less
+
+    def excess(t: float) -> float:
+        return float(confidence(np.log(t), doubt).mean() - aim) ** 2
+
+    return Belief(best_temperature(excess, linear), doubt)
+
+
+def believe_agreement(mean: float, scores: np.ndarray, linear: bool) -> Belief:
+    """Be as sure on average as this: linear scores with what is left to doubt."""
+
+    def sure(t: float) -> float:
+        return float(softmax(scores / t, axis=1).max(axis=1).mean())
+
+    if not linear:
+        return Belief(best_temperature(lambda t: (sure(t) - mean) ** 2, linear))
+    least, most = 1 / scores.shape[1], sure(_USUAL_TEMPERATURE)
+    doubt = (most - mean) / (most - least) if most > mean > least else 0.0
+    return Belief(_USUAL_TEMPERATURE, doubt)
 
 
 def believe_several(truth: np.ndarray, scores: np.ndarray) -> Belief:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -81,12 +82,20 @@ class Evidence:
         return sparse.csr_matrix(sparse.diags_array(scale) @ both), self.n_labelled + documents
 
 
-def match_scores(classes: Classes, keywords: Keywords, scale: float) -> TreeScores:
-    """Score documents, as the terms they have, by the weights of keywords down the tree."""
-    flat = np.zeros(len(classes.taxonomy))
+class First(NamedTuple):
+    """How documents are shared at first: documents × classes, and its weight beside keywords."""
+
+    membership: sparse.csr_matrix
+    weight: float
+
+
+def match_scores(classes: Classes, scale: float) -> TreeScores:
+    """Score documents down the tree by what matches at each node (`Keywords.at_nodes`)."""
+    n_nodes = len(classes.taxonomy)
+    flat = np.zeros(n_nodes)
     return TreeScores(
-        *word_lists(keywords.weights, scale),
-        counted=np.zeros(keywords.terms.shape[0], bool),
+        *word_lists(sparse.eye_array(n_nodes, format="csr"), scale),
+        counted=np.zeros(n_nodes, bool),
         parent=classes.taxonomy.parent,
         end=classes.taxonomy.end,
         bias=flat,

@@ -9,26 +9,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.base import clone
 
 from leafwise.keywords import Keywords
 from leafwise.models._base import BLOCK_SCORES, NodeClassifier
 from leafwise.models._belief import (
     Belief,
+    believe_agreement,
     believe_one,
     believe_several,
-    best_temperature,
     clearly_worse,
     errors,
 )
 from leafwise.models._counts import best_columns
+from leafwise.models._evidence import First
 from leafwise.models._stages import (
     EXACT,
     MOST,
     MOST_WORK,
     SPREAD,
     LinearScores,
+    agreement,
     first_sorting,
     fit_linear,
     learn_anew,
@@ -47,6 +49,9 @@ _LARGE = 40_000_000  # words in documents, times nodes, from which on there are 
 _SAMPLE = 5_000  # documents that tell as much about that as all of them would
 _FEW_DOCUMENTS = 100  # below, neighbours and linear scores tell nothing
 _MODEL = 0.02  # what the model counts beside linear scores: for words and nodes that these lack
+_MODEL_ALONE = 0.2  # the same where nothing was spread: all that they know is from the model
+_ROUNDS = 5  # of EM in which a model learns: after more it has drifted away from its keywords
+_AS_GOOD = 5  # labels per class that are as good to begin with as keywords
 _WAYS = {  # of learning from documents, the first preferred where nothing speaks against it
     "all": "neighbours and linear scores help",
     "model": "neighbours and linear scores did not help, and are left out",
@@ -91,6 +96,7 @@ class StagedClassifier(NodeClassifier):
     doubt_: float
     thresholds_: np.ndarray | None
     offset_: float
+    model_share_: float = _MODEL  # what the model counts beside linear scores
     coef_: np.ndarray | None
     intercept_: np.ndarray | None
     idf_: np.ndarray | None
@@ -107,9 +113,9 @@ class StagedClassifier(NodeClassifier):
         if "all" in ways and n_labelled < counted.X.shape[0]:
             graph = self._graph(counted)
         if n_labelled < ENOUGH_LABELS:
-            agreed = self._fit_stages(counted, graph, ways[0])
-            said = _said_of_neighbours(agreed) if ways[0] == "all" else []
-            return [*said, f"Probabilities are set by {self._believe(counted)}."]
+            fitted = self._fit_stages(counted, graph, ways[0])
+            said = _said_of_neighbours(fitted.agreed) if ways[0] == "all" else []
+            return [*said, f"Probabilities are set by {self._believe(counted, fitted)}."]
         found = self._hold_out(counted, graph, ways)
         # Few labels tell little: without a clear sign against it, the first way is taken.
         wrong = {way: one.wrong for way, one in found.items()}
@@ -170,13 +176,14 @@ class StagedClassifier(NodeClassifier):
                 scored[way].append(self._scores(counted.X[part]))
                 sigma[way] = self.model_.sigma_
         truth = counted.membership[np.concatenate(parts)].toarray()
+        share = 1 - len(parts[0]) / len(counted.labelled)
         found = {}
         for way in ways:
             scores = np.concatenate(scored[way])
             belief = (
                 believe_several(truth, scores)
                 if self.several_
-                else believe_one(truth, scores, way == "all")
+                else believe_one(errors(truth, scores, Belief()) == 0, scores, way == "all", share)
             )
             found[way] = _HeldOut(errors(truth, scores, belief), belief, sigma[way])
         return found
@@ -204,38 +211,68 @@ class StagedClassifier(NodeClassifier):
         way: str,
         sigma: Any = None,
         again: bool = False,
-    ) -> float | None:
-        """Learn in one of the ways; returns how far neighbours agree, if they are asked.
+    ) -> _Fitted:
+        """Learn in one of the ways; returns what was seen on the way.
 
         `again` says that the model was just fitted to the same in another way.
         """
         self._belief = Belief()
         self.coef_ = self.intercept_ = self.idf_ = None
         X, membership, keywords, _ = counted
+        self.model_share_ = _MODEL
+        first = None
         if not (again and way == "all"):
-            first = None
-            if graph is not None and way != "labels" and keywords is None:
-                first = first_sorting(graph, membership, self._spreading)
+            first = None if graph is None or way == "labels" else self._first(counted, graph)
             self._fit_model(counted, way != "labels", sigma, first)
         if way != "all":
-            return None
+            return _Fitted()
         log_p = log_softmax(self._scores(X), axis=1)
         machine = None if isinstance(self.linear, bool) else self.linear
-        linear, agreed, every = learn_anew(X, membership, log_p, graph, self._spreading, machine)
-        asked = self.spread is True or agreed is None or len(np.unique(membership.indices)) > 1
+        matched = None
+        if keywords is not None:
+            matched = keywords.scores(X, self.taxonomy_.parent)[:, self.nodes_]
+        linear, agreed, every, by_labels = learn_anew(
+            X, membership, log_p, graph, self._spreading, machine, matched
+        )
+        few = len(np.unique(membership.indices)) == 1  # labels, all of one class
+        asked = self.spread is True or agreed is None or not few
         if linear is not None and (asked or trust(agreed or 0.0) > 0):
+            if not membership.nnz and not trust(agreed or 0.0):
+                self.model_share_ = _MODEL_ALONE
             if self.linear is False:  # the model generalises what was found
                 sigma = self.model_.sigma_
                 self._fit_model(counted._replace(membership=every), True, sigma)
             else:
                 self.coef_, self.intercept_, self.idf_ = linear
-        return agreed
+        by_neighbours = None if first is None else best_columns(first.membership)
+        return _Fitted(agreed, by_neighbours, by_labels)
+
+    def _first(self, counted: Counted, graph: sparse.csr_matrix) -> First | None:
+        """Spread labels over neighbours, for the model to begin with, where neighbours agree.
+
+        Whether they do is seen at documents that have keywords; where there are none, labels are
+        all there is to begin with.
+        """
+        X, membership, keywords, _ = counted
+        if not membership.nnz:
+            return None
+        weight = 1.0
+        if keywords is not None:
+            matches = keywords.scores(X, self.taxonomy_.parent)[:, self.nodes_]
+            rows = np.flatnonzero(matches.any(axis=1))
+            if not trust(agreement(graph[rows][:, rows], matches[rows].argmax(axis=1))):
+                return None
+            each = membership.sum() / len(np.unique(membership.indices))  # labels per class
+            weight = each**2 / (each**2 + _AS_GOOD**2)
+        return First(first_sorting(graph, membership, self._spreading), weight)
 
     def _fit_model(
-        self, counted: Counted, pool: bool = True, sigma: Any = None, first: Any = None
+        self, counted: Counted, pool: bool = True, sigma: Any = None, first: First | None = None
     ) -> None:
         """Fit the model; without the `pool` of unlabelled documents, to labels and keywords."""
         model = HierarchicalDirichlet(words="roots") if self.model is None else clone(self.model)
+        if self.model is None and counted.keywords is not None:
+            model.set_params(max_iter=_ROUNDS)
         if sigma is not None:
             model.set_params(sigma=sigma)
         model._validate()
@@ -245,14 +282,15 @@ class StagedClassifier(NodeClassifier):
             weight[np.diff(membership.indptr) == 0] = 0.0
         self.model_ = model._fit(X, self._classes, membership, weight, keywords, first)
 
-    def _believe(self, counted: Counted) -> str:
+    def _believe(self, counted: Counted, fitted: _Fitted) -> str:
         """Be as sure, on average, as those agree that had a part in it; says who.
 
         Keywords alone are wrong more often than what is made of them, and stages that follow each
         other are wrong together: the truth lies between.
         """
         X, keywords = counted.X, counted.keywords
-        some = X[:: max(1, X.shape[0] // self._sample_size)]
+        drawn = slice(None, None, max(1, X.shape[0] // self._sample_size))
+        some = X[drawn]
         scores, linear = self._scores(some), self._linear is not None
         best = scores.argmax(axis=1)
         if self.several_:
@@ -264,17 +302,18 @@ class StagedClassifier(NodeClassifier):
             matches = keywords.scores(some, self.taxonomy_.parent)[:, self.nodes_]
             matched = matches.any(axis=1)
             agreed["with its keywords"] = (matches.argmax(axis=1) == best)[matched].mean()
-        if linear:
+        if linear and self.model_share_ < _MODEL_ALONE:  # else they only repeat it
             by_model = self.model_._log_joint(some).argmax(axis=1)
             agreed["before and after spreading"] = (by_model == best).mean()
+            for what, column in (
+                ("with neighbours of the labels", fitted.by_neighbours),
+                ("with the labels' own words", fitted.by_labels),
+            ):
+                if column is not None:
+                    agreed[what] = (column[drawn] == best).mean()
         if not agreed:
             return "the model alone: there are too few labels and keywords to check them by"
-        mean = np.mean(list(agreed.values()))
-
-        def excess(t: float) -> float:
-            return float(softmax(scores / t, axis=1).max(axis=1).mean() - mean) ** 2
-
-        self._belief = Belief(best_temperature(excess, linear))
+        self._belief = believe_agreement(float(np.mean(list(agreed.values()))), scores, linear)
         said = ", and ".join(f"{what} ({share:.0%})" for what, share in agreed.items())
         return f"how often the model agrees {said}"
 
@@ -283,7 +322,7 @@ class StagedClassifier(NodeClassifier):
         scores = log_softmax(self._temper(X) * self.model_._log_joint(X), axis=1)
         if (linear := self._linear) is not None:
             known = linear.known(X)
-            scores = known * linear.scores(X) + (_MODEL * known + 1 - known) * scores
+            scores = known * linear.scores(X) + (self.model_share_ * known + 1 - known) * scores
         return scores
 
     def _log_joint(self, X: sparse.csr_matrix) -> np.ndarray:
@@ -320,7 +359,18 @@ class StagedClassifier(NodeClassifier):
         weight[weighed.indices] = weighed.data
         known = linear.known(X)[0, 0]
         own = weight[words] * (linear.coef[words, column] - rest)
-        return known * own + (_MODEL * known + 1 - known) * said
+        return known * own + (self.model_share_ * known + 1 - known) * said
+
+
+class _Fitted(NamedTuple):
+    """What was seen on the way: how far neighbours agree, and what others say of each document.
+
+    None where that was not asked.
+    """
+
+    agreed: float | None = None
+    by_neighbours: np.ndarray | None = None
+    by_labels: np.ndarray | None = None
 
 
 class _HeldOut(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.base import clone
 
 from leafwise.models._counts import best_columns
@@ -23,11 +23,13 @@ from leafwise.models._machines import SQUARED, Documents, train
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models.harmonic import HarmonicClassifier
 
-SPREAD = HarmonicClassifier(k=15, power=2.0)
+SPREAD = HarmonicClassifier(k=15, power=2.0, tol=1e-3)
 _SUREST = 0.1  # of the documents of a class are spread, besides those with labels
 _AGREEMENT = 0.38, 0.75  # of neighbours: at the first nothing is spread, at the second in full
-_SPREAD, _MODEL, _LINEAR = 4.0, 0.5, 2.0  # what each counts where they are put together
-_ROUNDS = 2  # what was learned is spread again, which helps where labels are few
+_SPREAD, _MODEL = 4.0, 0.5  # what each counts where they are put together
+_LINEAR = 2.0, 6.0, 100  # the same of labels' scores: of few labels, of many, half-way at so many
+_ROUNDS = 2  # what was learned is spread again, which helps where labels are few, not without any
+_MATCHED = 0.5  # what keywords that match count beside the model: a model of no labels drifts
 _SHARPER = 3.0  # linear scores, times this, are about as sure as they are right
 _GUESSED = 0.1  # what a document without a label counts for the linear scores
 _MARGIN = -1.5  # linear score of a class that no document is of
@@ -211,11 +213,13 @@ class Learned(NamedTuple):
     linear : scores of words, for any text; None where there is one class
     agreed : how often neighbours agreed on the first sorting; None where they were not asked
     membership : documents × classes: labels, and what all stages together said of the others
+    by_labels : the class of each document by scores of labels alone; None where there are none
     """
 
     linear: LinearScores | None
     agreed: float | None
     membership: sparse.csr_matrix
+    by_labels: np.ndarray | None = None
 
 
 def learn_anew(
@@ -225,6 +229,7 @@ def learn_anew(
     graph: sparse.csr_matrix | None,
     settings: HarmonicClassifier = SPREAD,
     machine: Any = None,
+    matched: np.ndarray | None = None,
 ) -> Learned:
     """Learn linear scores from documents that a model has sorted.
 
@@ -236,7 +241,10 @@ def learn_anew(
     graph : neighbours; None where there is no document without a label
     settings : of spreading
     machine : a linear classifier of scikit-learn, in place of support vector machines
+    matched : documents × classes: the keywords that match; None where they have no part
     """
+    if matched is not None:
+        log_p = log_softmax(log_p + _MATCHED * matched, axis=1)
     labelled = np.diff(membership.indptr) > 0
     known = np.flatnonzero(labelled)
     tfidf = LogTfIdf().fit(X)
@@ -254,13 +262,19 @@ def learn_anew(
         return Learned(fit(None, membership, np.ones(X.shape[0])), None, membership)
     agreed = agreement(graph, best_columns(_sorted_as(membership, log_p.argmax(axis=1))))
     beside = _MODEL * log_p
+    by_labels = None
     first = fit(known, membership[known], np.ones(len(known)))
     if first is not None:
-        beside = beside + _LINEAR * log_softmax(V @ first.coef + first.intercept, axis=1)
+        own = np.unique(membership.indices)
+        few, many, half = _LINEAR
+        each = len(known) / len(own)  # labels per class
+        scores = V @ first.coef + first.intercept
+        by_labels = scores.argmax(axis=1)
+        beside = _put_beside(beside, (few + (many - few) * each / (each + half)) * scores, own)
     found, linear, every = log_p, None, membership
     share = np.zeros(log_p.shape[::-1])
-    for _ in range(_ROUNDS if trust(agreed) > 0 else 1):
-        together = beside
+    for _ in range(_ROUNDS if trust(agreed) > 0 and len(known) else 1):
+        together = beside if len(known) else log_p
         if trust(agreed) > 0:
             shares = softmax(found, axis=1).mean(axis=0)
             spread_p = spread(graph, surest(found, membership), shares, settings)
@@ -272,7 +286,21 @@ def learn_anew(
         if linear is None:
             break
         found = log_softmax(_SHARPER * (V @ linear.coef + linear.intercept), axis=1)
-    return Learned(linear, agreed, every)
+    return Learned(linear, agreed, every, by_labels)
+
+
+def _put_beside(log_p: np.ndarray, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Add scores that were learned from labels to what a model says.
+
+    They tell classes that have labels (`own`) apart, and say nothing of the others: so those have
+    the same share together as before. That is, as far as classes have none: where most have labels,
+    a class without is rare, and its score, that of no document, speaks against it.
+    """
+    apart = log_softmax(log_p, axis=1)
+    together = logsumexp(apart[:, own], axis=1, keepdims=True)
+    apart[:, own] = log_softmax(apart[:, own] + scores[:, own], axis=1) + together
+    share = len(own) / log_p.shape[1]
+    return share * log_softmax(log_p + scores, axis=1) + (1 - share) * apart
 
 
 def fit_other(

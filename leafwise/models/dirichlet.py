@@ -17,7 +17,7 @@ from leafwise.models import _sigma
 from leafwise.models._counts import best_columns, document_weights, statistics
 from leafwise.models._dirichlet_tree import DirichletTree
 from leafwise.models._em import Sharing, run_em
-from leafwise.models._evidence import Evidence, match_scores, prototype_scores
+from leafwise.models._evidence import Evidence, First, match_scores, prototype_scores
 from leafwise.models._path_mixture import check_positive
 from leafwise.models._tree_scores import Posteriors, TreeScores
 from leafwise.taxonomy import Taxonomy
@@ -196,11 +196,11 @@ class HierarchicalDirichlet(DirichletTree):
         membership: sparse.csr_matrix,
         weight: np.ndarray,
         keywords: Keywords | None,
-        first: sparse.csr_matrix | None = None,
+        first: First | None = None,
     ) -> Self:
         """Learn from documents, the weights of their labels, and keywords that were found.
 
-        `first`, documents × classes, says how documents are shared at first, where that is known.
+        `first` says how documents are shared at first, where more is known than keywords.
         """
         for name in ("sigma_", "word_counts_"):
             self.__dict__.pop(name, None)
@@ -245,7 +245,7 @@ class HierarchicalDirichlet(DirichletTree):
         weight: np.ndarray,
         labelled: np.ndarray,
         keywords: Keywords | None,
-        given: sparse.csr_matrix | None,
+        given: First | None,
     ) -> Evidence:
         length = np.asarray(X.sum(axis=1), dtype=float).ravel()
         usual = float(np.median(length[length > 0])) if length.any() else 1.0
@@ -274,10 +274,11 @@ class HierarchicalDirichlet(DirichletTree):
             counts = sparse.csr_matrix(sparse.diags_array(documents * each) @ counts)
             # V's prototypes have every node take part, whether it has a keyword or not.
             possible |= keywords.known[classes.nodes] | (self.init == "prototypes")
-            if len(rows) and given is None:
+            if len(rows):
                 first = self._first(pool, beta, classes, keywords)
         if given is not None:
-            first = sparse.csr_matrix(given[rows])
+            first = (1 - given.weight) * first + given.weight * given.membership[rows]
+            first = sparse.csr_matrix(first)
         return Evidence(
             classes=classes,
             labels=found,
@@ -299,8 +300,8 @@ class HierarchicalDirichlet(DirichletTree):
         candidates = self._n_candidates(X.shape[0], len(classes.taxonomy))
         settings = {"candidates": candidates, **self._kept}
         if self.init == "matches":
-            scores = match_scores(classes, keywords, _FIRST)
-            found, one = keywords.matches(X), np.ones(X.shape[0])
+            scores = match_scores(classes, _FIRST)
+            found, one = keywords.at_nodes(X), np.ones(X.shape[0])
             return scores.posteriors(found, one, only_matched=True, **settings).membership
         used = np.bincount(X.indices, minlength=X.shape[1]) > 0
         scores = prototype_scores(classes, keywords, used, self.prototype, self.words == "set")

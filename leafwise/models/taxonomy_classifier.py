@@ -105,6 +105,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         *NodeClassifier._learned,
         "counter_",
         "model_",
+        "model_share_",
         "coef_",
         "intercept_",
         "idf_",
