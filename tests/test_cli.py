@@ -1532,3 +1532,61 @@ def test_reproduce_lists_the_experiments():
         assert re.search(rf"^  {name} +{re.escape(experiment.summary)}$", page, re.MULTILINE)
         assert f"`{name}`" in PAGE.read_text(encoding="utf-8")
     assert not {"numpy", "sklearn", "leafwise.papers.zhu"} & set(loaded.split())
+
+
+# ---- as sure as is asked for --------------------------------------------------------------------
+
+UNSURE = (
+    b"text\nthe cat purred\nthe dog barked at the cat\na dog and its bone\nnothing known here\n"
+)
+
+
+@pytest.fixture
+def two_animals(tmp_path):
+    tree = tmp_path / "tree.yaml"
+    tree.write_text("animals:\n  cats: [cat, purr]\n  dogs: [dog, bark]\nplants: [oak]\n")
+    return tree
+
+
+def test_classify_leaves_unsure_labels_empty(call, two_animals):
+    usual = call("classify", "-", "--format", "csv", "-t", two_animals, stdin=UNSURE)
+    least = sorted(float(row["probability"]) for row in usual.rows)[1]
+    options = ("--format", "csv", "-t", two_animals, "--min-confidence", least)
+    picky = call("classify", "-", *options, stdin=UNSURE)
+    assert picky.code == 0
+    for before, after in zip(usual.rows, picky.rows):
+        if float(before["probability"]) >= least:
+            assert after == before
+        else:
+            assert after["label"] == after["probability"] == ""
+            assert after["label_2"] == before["label"]
+            assert after["probability_2"] == before["probability"]
+    assert sum(row["label"] == "" for row in picky.rows) == 1
+    inner = call("classify", "-", *options, "--stop", stdin=UNSURE)
+    assert [row["label"] for row in inner.rows if row not in usual.rows] == ["animals"]
+
+
+def test_classify_refuses_a_confidence_that_is_none(call, two_animals):
+    ended = call("classify", "-", "-t", two_animals, "--min-confidence", "8", stdin=UNSURE)
+    assert ended.code == 2
+    assert "expected a number from 0 to 1" in ended.err
+
+
+def test_classify_writes_several_labels_where_it_learned_several(call, tmp_path):
+    rng = np.random.default_rng(0)
+    words = {"art": ["paint", "canvas", "sculptor"], "food": ["soup", "bread", "cheese"]}
+    rows = []
+    for i in range(160):
+        labels = ["art", "food"] if i % 4 == 0 else [["art", "food"][i % 2]]
+        text = " ".join(word for one in labels for word in rng.choice(words[one], 4))
+        rows.append({"text": text, "labels": labels if i < 120 else []})
+    docs = tmp_path / "docs.jsonl"
+    docs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ended = call("classify", docs)
+    assert ended.code == 0
+    found = [json.loads(line)["labels"] for line in ended.text.splitlines()][120:]
+    truth = [["art", "food"] if i % 4 == 0 else [["art", "food"][i % 2]] for i in range(120, 160)]
+    assert np.mean([sorted(a) == b for a, b in zip(found, truth)]) > 0.9
+    refused = call("classify", docs, "--stop")
+    assert refused.code == 2
+    assert "one label per document" in refused.err

@@ -44,6 +44,18 @@ def classify(
     save_model: Annotated[
         Path | None, typer.Option("--save-model", metavar="FILE", help="Keep the model.")
     ] = None,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            "--min-confidence", metavar="P", help="Leave a label empty where P is not reached."
+        ),
+    ] = None,
+    stop: Annotated[
+        bool,
+        typer.Option(
+            "--stop", help="Stop at an inner node where its children are less sure than P, or .5."
+        ),
+    ] = False,
     text: TextColumn = None,
     label: LabelColumn = None,
     id: IdColumn = None,
@@ -59,6 +71,8 @@ def classify(
     the node, its probability, and the next two candidates. The output has the input's format and
     all its columns. Without a tree, the labels in DOCS are the tree.
 
+    Several labels per document (a column `labels`, or lists) make several in the output, too.
+
     Example: leafwise classify --taxonomy tree.yaml docs.csv -o sorted.csv
     """
     from leafwise.corpus import open_writer
@@ -68,6 +82,8 @@ def classify(
         usage("Give --taxonomy or --model, not both: a model brings its own tree.")
     if model is not None and save_model is not None:
         usage("--save-model keeps a model that is made here; with --model there is none.")
+    if min_confidence is not None and not 0 <= min_confidence <= 1:
+        usage(f"--min-confidence {min_confidence}: expected a number from 0 to 1.")
     files = {
         "output": output,
         "save_model": save_model,
@@ -88,6 +104,10 @@ def classify(
             say(*ready.report_)
             if save_model is not None:
                 ready.save(save_model)
+        if ready.several_ and stop:
+            usage("--stop is for one label per document; these have several.")
+        if min_confidence is not None or stop:
+            ready.set_params(min_confidence=min_confidence, stop="confident" if stop else None)
         with progress("Classifying", corpus):
             for batch in corpus.batches():
                 rows = by_model(ready, corpus, batch)

@@ -63,9 +63,9 @@ def classifier(tree: Taxonomy, language: str, nodes: Any = "auto") -> TaxonomyCl
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier
     from leafwise.text import WordCounter
 
-    stop_words = "english" if language == "english" else None
-    stemmer = None if language == "none" else language
-    counter = WordCounter(stop_words=stop_words, stemmer=stemmer, compounds=True)
+    counter = None  # English, and labels decide about stop words
+    if language != "english":
+        counter = WordCounter(stemmer=None if language == "none" else language, compounds=True)
     return TaxonomyClassifier(tree, counter=counter, nodes=nodes)
 
 
