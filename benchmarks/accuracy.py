@@ -138,8 +138,8 @@ def run(
             if not methods or any(one.lower() in name.lower() for one in methods)
         }
         every = jobs_of(corpus, chosen, sizes, n_draws)
-        jobs = [job for job in every if job.part(part[1]) == part[0] - 1]
-        jobs = [job for job in jobs if job not in results.done()]
+        done = results.done()
+        jobs = [job for job in every if job.part(part[1]) == part[0] - 1 and job not in done]
         documents = dataset = None
         for i, job in enumerate(jobs, 1):
             if job.method in unavailable:

@@ -416,6 +416,17 @@ def test_documents_to_label_next(model, many, strategy):
     assert among.max() < 30
 
 
+def test_a_node_of_which_nothing_is_known_comes_first(many):
+    tree, texts, y, _ = many
+    labels = [one if one != "b/z" and i % 8 == 0 else None for i, one in enumerate(y)]
+    model = lw.TaxonomyClassifier(tree, keywords=False).fit(texts, labels)
+    assert model.label_counts_.tolist()[-1] == 0
+    asked = model.query(1, "coverage")[0]
+    proba = model.predict_proba(texts)[:, -1]
+    rest = [i for i in range(240) if labels[i] is None]
+    assert proba[asked] == pytest.approx(proba[rest].max())
+
+
 def test_no_more_than_there_are(model, many):
     few = many[3]
     assert len(model.query(1000)) == few.count(None)

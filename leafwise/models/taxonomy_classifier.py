@@ -261,7 +261,8 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         n : how many; fewer where fewer have no label
         strategy : {"mix", "uncertainty", "diversity", "coverage", "random"}
             Documents that may well be wrong; that stand for many others, and are unlike each other
-            and those labelled; that may belong to nodes without a label; all three; or any.
+            and those labelled; that may belong to nodes of which nothing is known; all three; or
+            any.
         texts : the documents to choose from
             By default those given to `fit` that have no label. A model from a file has none.
         """
@@ -281,7 +282,9 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         proba = np.concatenate(
             [np.empty((0, len(self.nodes_)))] + [np.exp(log_p) for _, log_p in self._blocks(X)]
         )
-        return _query.choose(n, strategy, proba, vectors, labelled, self.label_counts_)
+        sorted_there = self.model_.document_counts_ > 0  # by its keywords, say
+        evidence = np.maximum(self.label_counts_, sorted_there)
+        return _query.choose(n, strategy, proba, vectors, labelled, evidence)
 
     def explain(self, text: str, node: str | None = None) -> Explanation:
         """Say which words put a text on a node, which spoke against it, and for which level.
