@@ -148,3 +148,41 @@ def test_a_vague_sorting_is_made_clearer(corpus, truth):
     assert 0.38 < agreed < 0.75
     assert np.mean(guess == truth) < 0.8
     assert right > 0.95
+
+
+def test_labels_spread_over_neighbours_are_a_first_sorting(corpus, truth):
+    known = np.array([np.flatnonzero(truth == c)[:3] for c in range(3)]).ravel()
+    graph = neighbor_graph(corpus.X, stages.SPREAD.k, symmetric=True)
+    found = stages.first_sorting(graph, indicator(truth, known))
+    assert found.sum(axis=1) == pytest.approx(np.ones((len(truth), 1)))
+    assert np.mean(truth == found.argmax(axis=1).A1) > 0.9
+    assert (found.data >= 0.03 * np.repeat(found.max(axis=1).data, np.diff(found.indptr))).all()
+
+
+def test_scores_of_labels_leave_other_classes_their_share():
+    """One class of three has no label: what the model gives it stays, the others are told apart."""
+    p = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3]])
+    scores = np.array([[2.0, -1.0, -9.0], [-1.0, 2.0, -9.0]])
+    both = np.array([0, 1])
+    kept = np.exp(stages._put_beside(np.log(p), scores, both))
+    apart = p.copy()
+    apart[:, both] *= np.exp(scores[:, both])
+    apart[:, both] *= (1 - p[:, 2:]) / apart[:, both].sum(axis=1, keepdims=True)
+    plain = p * np.exp(scores)
+    plain /= plain.sum(axis=1, keepdims=True)
+    assert kept == pytest.approx(plain ** (2 / 3) * apart ** (1 / 3))
+    every = np.exp(stages._put_beside(np.log(p), scores, np.arange(3)))
+    assert every == pytest.approx(plain)
+
+
+def test_keywords_that_match_count_beside_the_model(corpus, truth):
+    """A model that knows nothing, and keywords that are right of four in five documents."""
+    rng = np.random.default_rng(0)
+    matched = np.zeros((len(truth), 3))
+    guess = np.where(rng.random(len(truth)) < 0.8, truth, rng.integers(0, 3, len(truth)))
+    matched[np.arange(len(truth)), guess] = 3.0
+    graph = neighbor_graph(corpus.X, stages.SPREAD.k, symmetric=True)
+    nothing = indicator(truth, np.array([], int))
+    flat = np.full((len(truth), 3), -np.log(3))
+    linear, *_ = stages.learn_anew(corpus.X, nothing, flat, graph, matched=matched)
+    assert np.mean(linear.scores(corpus.X).argmax(axis=1) == truth) > 0.95

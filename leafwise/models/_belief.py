@@ -22,6 +22,7 @@ _USUAL = {
 }
 _USUAL_TEMPERATURE = 0.25  # of linear scores, with few labels
 _CURVE = 0.3  # errors shrink with so high a power of the number of labels
+_MOST_DOUBT = 0.99
 _TINY = 1e-9
 _LEAST_SLOPE = 1e-3  # of log odds: a higher score is never less likely
 
@@ -100,8 +101,8 @@ def believe_agreement(mean: float, scores: np.ndarray, linear: bool) -> Belief:
     if not linear:
         return Belief(best_temperature(lambda t: (sure(t) - mean) ** 2, linear))
     least, most = 1 / scores.shape[1], sure(_USUAL_TEMPERATURE)
-    doubt = (most - mean) / (most - least) if most > mean > least else 0.0
-    return Belief(_USUAL_TEMPERATURE, doubt)
+    doubt = (most - mean) / max(most - least, _TINY)
+    return Belief(_USUAL_TEMPERATURE, float(np.clip(doubt, 0.0, _MOST_DOUBT)))
 
 
 def believe_several(truth: np.ndarray, scores: np.ndarray) -> Belief:
