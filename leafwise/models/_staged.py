@@ -305,11 +305,12 @@ class StagedClassifier(NodeClassifier):
         if linear and self.model_share_ < _MODEL_ALONE:  # else they only repeat it
             by_model = self.model_._log_joint(some).argmax(axis=1)
             agreed["before and after spreading"] = (by_model == best).mean()
-            for what, column in (
-                ("with neighbours of the labels", fitted.by_neighbours),
-                ("with the labels' own words", fitted.by_labels),
-            ):
-                if column is not None:
+            beside = {
+                "with neighbours of the labels": fitted.by_neighbours,
+                "with the labels' own words": fitted.by_labels,
+            }
+            for what, column in beside.items():
+                if column is not None and keywords is None:
                     agreed[what] = (column[drawn] == best).mean()
         if not agreed:
             return "the model alone: there are too few labels and keywords to check them by"
