@@ -48,6 +48,7 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
             "fit requires y to be passed, but the target y is None. "
             "Expected a label per document, None where it is unknown."
         )
+    y = _as_lists(y)
     if _is_nested(y):
         y = [() if _is_missing(several) else several for several in y]
         labels = _as_array([label for several in y for label in several])
@@ -80,6 +81,17 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
     if y_known.dtype.kind == "f":
         check_classification_targets(y_known)  # numbers to be predicted, rather than classes
     return Occurrences(y_known, np.flatnonzero(labelled), len(y), False)
+
+
+def _as_lists(y: Any) -> Any:
+    """Make a list of a column or array whose cells hold several labels each."""
+    if not (hasattr(y, "to_list") or (isinstance(y, np.ndarray) and y.dtype.kind == "O")):
+        return y
+    if getattr(y, "ndim", 1) != 1:
+        return y
+    rows = y.to_list() if hasattr(y, "to_list") else list(y)
+    rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
+    return rows if any(isinstance(row, SEVERAL) for row in rows) else y
 
 
 def of_no_class(y: Any, n_documents: int) -> np.ndarray:
@@ -122,6 +134,8 @@ def _refuse_nan(labels: np.ndarray) -> None:
 
 
 def _as_array(labels: list) -> np.ndarray:
+    if any(label is None for label in labels):
+        raise LabelError("A list of labels has None in it: expected labels, or an empty list.")
     array = np.array(labels)
     if array.ndim != 1:
         raise LabelError(f"Expected a label or a list of labels per document, got {labels[0]!r}.")

@@ -50,7 +50,9 @@ _CLASSES = (
 
 def save(model: Any, path: str | PathLike[str]) -> None:
     """Write a fitted model to a file. A file already there is replaced whole, or not at all."""
-    if not any(hasattr(model, name) for name in model._learned):
+    missing = getattr(model, "_essential", None)
+    fitted = any(hasattr(model, name) for name in model._learned)
+    if not fitted or (missing is not None and not hasattr(model, missing)):
         raise ModelFileError(f"This {type(model).__name__} is not fitted: nothing to save yet.")
     arrays: dict[str, np.ndarray] = {}
     document = {

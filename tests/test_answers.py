@@ -179,6 +179,34 @@ def test_several_nodes_are_kept_in_a_file(crowd, tmp_path):
         lw.load(tmp_path / "m")
 
 
+def test_several_labels_in_columns(crowd):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    tree, texts, labels = crowd
+    given = [*labels[:-1], None]
+    expected = lw.TaxonomyClassifier(tree).fit(texts, given).coef_
+    array = np.empty(len(given), object)
+    array[:] = given
+    for column in (pd.Series(given), pl.Series(given), array):
+        model = lw.TaxonomyClassifier(tree).fit(texts, column)
+        np.testing.assert_array_equal(model.coef_, expected)
+        assert model.score(texts, column) == model.score(texts, given)
+
+
+def test_settings_of_answers_are_checked_when_asked(model, many):
+    wrong = clone(model).fit(many[1], many[3])
+    for settings in ({"stop": "sure"}, {"stop": True}, {"min_confidence": float("nan")}):
+        with pytest.raises(ValueError, match="expected"):
+            wrong.set_params(**{"stop": None, "min_confidence": None, **settings}).predict(["a"])
+
+
+def test_no_texts(model, many):
+    assert model.predict([]).shape == (0,)
+    assert model.predict_proba([]).shape == (0, 4)
+    assert len(model.query(3, texts=[])) == 0
+    with pytest.raises(ValueError, match="There are no texts"):
+        lw.TaxonomyClassifier(many[0]).fit([])
+
+
 # ---- frames and notebooks -----------------------------------------------------------------------
 
 

@@ -1587,6 +1587,20 @@ def test_classify_writes_several_labels_where_it_learned_several(call, tmp_path)
     found = [json.loads(line)["labels"] for line in ended.text.splitlines()][120:]
     truth = [["art", "food"] if i % 4 == 0 else [["art", "food"][i % 2]] for i in range(120, 160)]
     assert np.mean([sorted(a) == b for a, b in zip(found, truth)]) > 0.9
+    kept = tmp_path / "m.leafwise-model"
+    assert call("classify", docs, "--save-model", kept).code == 0
+    figures = json.loads(call("evaluate", docs, "--model", kept, "--json").text)
+    assert figures["micro_f1"] > 0.95
+    one = tmp_path / "one.csv"
+    one.write_text("text,label\npaint canvas,art\nsoup bread,food\n")
+    assert json.loads(call("evaluate", one, "--model", kept, "--json").text)["micro_f1"] > 0.5
+    new = tmp_path / "new.csv"
+    new.write_text("text\npaint canvas sculptor soup bread cheese\nsoup cheese\n")
+    again = tmp_path / "again.csv"
+    assert call("classify", new, "--model", kept, "-o", again).code == 0
+    written = list(csv.DictReader(again.read_text().splitlines()))
+    assert [row["labels"] for row in written] == ["art;food", "food"]
+    assert call("evaluate", again, "--model", kept).code == 0
     refused = call("classify", docs, "--stop")
     assert refused.code == 2
     assert "one label per document" in refused.err

@@ -132,7 +132,7 @@ def test_wrong_labels_change_nothing(model, many):
     before = model.coef_.copy()
     with pytest.raises(LabelError, match='No node is called "c"'):
         model.partial_fit(texts[:2], ["a/x", "c"])
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="Got 2 texts and 1 labels"):
         model.partial_fit(texts[:2], ["a/x"])
     np.testing.assert_array_equal(model.coef_, before)
     model.partial_fit(texts[:2], [None, None])
@@ -249,3 +249,48 @@ def test_wrong_changes(model, many):
     with pytest.raises(ValueError, match="not fitted"):
         lw.TaxonomyClassifier(tree).change_taxonomy(other)
     assert model.predict(texts).shape == (240,)
+
+
+def test_two_labels_for_a_model_of_one_are_refused(model, many):
+    with pytest.raises(LabelError, match="this model gives one each"):
+        model.partial_fit(many[1][:1], [["a/x", "b/z"]])
+
+
+def test_a_failed_fit_is_not_gone_on_from(many, tmp_path):
+    tree, texts, y, few = many
+    model = lw.TaxonomyClassifier(tree).fit(texts, few)
+    with pytest.raises(LabelError):
+        model.fit(texts, ["nowhere"] * 240)
+    with pytest.raises(ValueError, match="The last fit failed"):
+        model.partial_fit(texts[:1], y[:1])
+    for one in (model, lw.TaxonomyClassifier(tree)):
+        with pytest.raises(lw.exceptions.ModelFileError, match="not fitted"):
+            one.save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+    assert model.fit(texts, few).partial_fit(texts[:1], y[:1]).classes_.shape == (4,)
+
+
+@pytest.mark.parametrize("nodes", ["leaves", "all", "auto"])
+def test_an_added_node_is_a_class_at_once(many, nodes):
+    tree, texts, _, few = many
+    model = lw.TaxonomyClassifier(tree, nodes=nodes).fit(texts, few)
+    model.change_taxonomy(changes.add(tree, "b/new"))
+    assert "b/new" in model.classes_
+    model.partial_fit(texts[:1], ["b/new"])
+    assert model.predict(texts[:1]).tolist() == ["b/new"]
+
+
+def test_listed_nodes_follow_a_change(many):
+    tree, texts, _, few = many
+    model = lw.TaxonomyClassifier(tree, nodes=["a/x", "a/y", "b/z", "b/w"]).fit(texts, few)
+    change = changes.rename(tree, "a/x", "zebra")
+    model.change_taxonomy(change)
+    assert model.nodes == ["a/y", "a/zebra", "b/w", "b/z"]
+    assert "a/zebra" in model.fit(texts, change.labels(few)).classes_
+
+
+def test_what_is_no_tree_is_refused(model):
+    with pytest.raises(TypeError, match="taxonomy is a dict, expected a leafwise"):
+        model.change_taxonomy({"a": None})
+    with pytest.raises(TypeError, match="taxonomy is a dict, expected a leafwise"):
+        lw.TaxonomyClassifier({"a": None}).fit(["a"])

@@ -97,7 +97,7 @@ def classify(
     check_language(language)
     options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
     corpus = open_corpus(docs, tree, skip_bad, bad_rows, **options)
-    columns = added_columns(corpus, label)
+    columns = added_columns(corpus, label, ready is not None and ready.several_)
     with open_writer(output, corpus, columns) as writer:
         if ready is None:
             ready = learn(corpus, tree, language)

@@ -161,7 +161,10 @@ def _figures(model: TaxonomyClassifier, texts: list[str], truth: list) -> dict[s
     paths = [tuple(tree.paths[i] for i in tree.indices(labels)) for labels in truth]
     hits = [path in labels for path, labels in zip(predicted, paths)]
     figures: dict[str, int | float] = {"documents": len(texts), "accuracy": float(np.mean(hits))}
-    if all(len(labels) == 1 for labels in paths):
+    if model.several_:
+        flat = metrics.scores(paths, [tuple(labels) for labels in model.predict(texts)])
+        figures |= {name: flat[name] for name in ("micro_f1", "macro_f1")}
+    elif all(len(labels) == 1 for labels in paths):
         y = [labels[0] for labels in paths]
         flat = metrics.scores(y, predicted)
         figures["macro_f1"] = flat["macro_f1"]

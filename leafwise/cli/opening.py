@@ -54,9 +54,12 @@ def bad_rows_file(skip_bad: bool, bad_rows: Path | None) -> Path | None:
     return (bad_rows or Path("bad-rows.csv")) if skip_bad else None
 
 
-def added_columns(corpus: Corpus, label: str | None) -> list[str]:
+def added_columns(corpus: Corpus, label: str | None, several: bool = False) -> list[str]:
+    """Name the columns that are filled in; `several` says that documents get several labels."""
     from leafwise.filling import ADDED
 
+    if several and corpus.label_column is None and label is None:
+        label = "labels"  # which is read as several, with ; between them
     return [corpus.label_column or label or "label", *ADDED]
 
 

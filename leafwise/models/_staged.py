@@ -124,7 +124,7 @@ class StagedClassifier(NodeClassifier):
         self._belief = found[way].belief
         n_held_out = n_of(len(wrong[way]), "label" if not self.several_ else "document")
         said = []
-        if len(ways) > 1:
+        if len(ways) > 1 and not (way == "model" and "all" not in ways):
             text = _WAYS[way] if graph is not None or way != "all" else "linear scores help"
             said = [f"{text[0].upper()}{text[1:]}: so say {n_held_out} held out."]
         what = "Probabilities are" if not self.several_ else "Thresholds and probabilities are"

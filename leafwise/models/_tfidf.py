@@ -26,10 +26,9 @@ class LogTfIdf(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> sparse.csr_matrix:
         check_is_fitted(self)
-        X = sparse.csr_matrix(
-            validate_data(self, X, accept_sparse="csr", reset=False), dtype=float, copy=True
-        )
+        X = validate_data(self, X, accept_sparse="csr", reset=False, ensure_min_samples=0)
+        X = sparse.csr_matrix(X, dtype=float, copy=True)
         X.data = np.where(X.data < 1, X.data, 1 + np.log(np.maximum(X.data, 1)))
         X.data *= self.idf_[X.indices]
         X.eliminate_zeros()
-        return normalize(X, copy=False)
+        return normalize(X, copy=False) if X.shape[0] else X

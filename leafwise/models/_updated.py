@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
+from leafwise.exceptions import LabelError
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models._counts import best_columns
 from leafwise.models._staged import StagedClassifier, n_of
@@ -52,11 +52,20 @@ class UpdatedClassifier(StagedClassifier):
         Of documents that were given
         to `fit`, `transduction_` changes and `query` takes note. Without a `fit` before, it is one.
         """
+        if getattr(self, "_failed", False):
+            raise ValueError("The last fit failed, so there is nothing to go on from: fit anew.")
         if not hasattr(self, "model_"):
             return self.fit(texts, labels)
         X = self._counts(texts)
         occurrences = read_labels(labels, self._classes)
-        check_consistent_length(X, range(occurrences.n_documents))
+        if occurrences.n_documents != X.shape[0]:
+            raise ValueError(f"Got {X.shape[0]} texts and {occurrences.n_documents} labels.")
+        most = np.bincount(occurrences.documents, minlength=1).max(initial=0)
+        if most > 1 and not self.several_:
+            raise LabelError(
+                "A text has several labels, and this model gives one each: fit anew, with several "
+                "labels or several=True."
+            )
         self._make_room(occurrences)
         membership = self._classes.membership(occurrences)
         rows = np.flatnonzero(np.diff(membership.indptr))
@@ -98,6 +107,10 @@ class UpdatedClassifier(StagedClassifier):
         if self._plain:
             raise ValueError("This model has no taxonomy: its tree is made of the labels.")
         change = taxonomy
+        if not isinstance(change, Change | Taxonomy):
+            raise TypeError(
+                f"taxonomy is a {type(change).__name__}, expected a leafwise.Taxonomy or a Change."
+            )
         if not isinstance(change, Change):
             change = Change.between(self.taxonomy_, change, moved)
         elif moved is not None:
@@ -105,9 +118,12 @@ class UpdatedClassifier(StagedClassifier):
         elif change.old != self.taxonomy_:
             raise ValueError("The change begins with another tree than this model's.")
         nodes = change.node_of[self.nodes_]
-        every = np.union1d(change.new.leaves, nodes[nodes >= 0])
-        if not (isinstance(self.nodes, str) and self.nodes == "auto"):
-            every = nodes[nodes >= 0]
+        kept = nodes[nodes >= 0]
+        every = kept
+        if isinstance(self.nodes, str):
+            added = np.setdiff1d(np.arange(len(change.new)), change.node_of)
+            leaves = change.new.leaves
+            every = np.union1d(kept, added if self.nodes == "all" else leaves)
         if not len(every):
             raise ValueError("No node of this model is left in the new tree: fit anew.")
         classes = Classes.of_nodes(change.new, np.unique(every))
@@ -126,6 +142,8 @@ class UpdatedClassifier(StagedClassifier):
             shown = ", ".join(fresh[:10]) + (", ..." if len(fresh) > 10 else "")
             report.append(f"Nothing is learned yet of {n_of(len(fresh), 'node')}: {shown}")
         self.taxonomy = change.new
+        if not isinstance(self.nodes, str):
+            self.nodes = self.classes_.tolist()
         return report
 
     def _make_room(self, labels: Occurrences) -> None:

@@ -66,7 +66,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
     linear : bool or classifier
         Whether linear scores sort texts in the end. False has the model learn anew from what was
         found. A linear classifier of scikit-learn (with `coef_` and `sample_weight`) takes the
-        place of support vector machines.
+        place of support vector machines; a saved model does not keep it.
     encoder : callable, object with a method `encode`, or None
         Turns a list of texts into an array of vectors, as those of sentence-transformers do. Its
         graph of neighbours is averaged with that of words. `fit` alone needs it, and a saved model
@@ -117,6 +117,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         "label_counts_",
         "report_",
     )
+    _essential = "model_"  # without it, a fit failed half-way
     _unsaved = ("encoder", "linear")  # parameters that may be code, which no file holds
 
     def __init__(
@@ -155,11 +156,16 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         are one for each text, or a list of labels for each.
         """
         self._validate()
+        if self.taxonomy is not None and not isinstance(self.taxonomy, Taxonomy):
+            Classes.of_taxonomy(self.taxonomy)  # which knows what to say
         for name in ("model_", "_pool"):  # a fit that fails leaves no half of the last one
             self.__dict__.pop(name, None)
+        self._failed = True
         if isinstance(texts, str | bytes) or hasattr(texts, "columns"):
             WordCounter().fit(texts)  # which knows what to say
         texts = list(texts)
+        if not texts:
+            raise ValueError("There are no texts: nothing to learn from.")
         self.counter_ = _usual_counter() if self.counter is None else clone(self.counter)
         X = self._count(texts)
         occurrences = read_labels([None] * X.shape[0] if labels is None else labels)
@@ -187,6 +193,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         self._pool = Pool(X, n_labels > 0, keys_of(X))
         self._transduce(X, membership)
         self._write_report(counted, how)
+        del self._failed
         return self
 
     # ---- answers ----
@@ -196,6 +203,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
 
         None, or no node, where it is not sure enough: see `min_confidence` and `stop`.
         """
+        self._validate()
         X_counts = self._counts(X)
         if self.several_:
             return self._framed(X, self._several_of(X_counts), name="label")
