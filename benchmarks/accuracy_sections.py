@@ -38,8 +38,8 @@ and their defaults, but for these: `LabelSpreading` has a graph of 30 neighbours
 `HarmonicClassifier` has; `SelfTrainingClassifier` has scikit-learn's own setting for texts
 (`SGDClassifier`, logistic loss, α = 10⁻⁵); hiclass has `LinearSVC` with balanced classes at each
 inner node, and a leaf for the documents of an inner node. Both were chosen in single trials on
-these corpora, over naive Bayes (better at few labels, worse at many) and no balancing. [settings](settings.md) has other
-settings of single methods.
+these corpora, over naive Bayes (better at few labels, worse at many) and no balancing.
+[settings](settings.md) has other settings of single methods.
 
 The settings of `TaxonomyClassifier` (β, label_weight, keyword_weight, roots of counts, parts of
 compounds, the cap on long documents: some forty variants) were chosen by accuracy on the 15
