@@ -32,3 +32,15 @@ class ModelFileError(LeafwiseError, ValueError):
 
 class DependencyError(LeafwiseError, ImportError):
     """An optional library that is not installed."""
+
+
+class ProjectError(LeafwiseError, ValueError):
+    """A project file that is damaged, foreign or newer, or a request that it cannot meet."""
+
+
+class ConflictError(ProjectError):
+    """Something that another person changed meanwhile."""
+
+
+class MissingError(LeafwiseError, LookupError):
+    """A document, a run or a draft that is not there."""

@@ -13,7 +13,7 @@ import json
 import os
 import zipfile
 from os import PathLike
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from scipy import sparse
@@ -50,6 +50,12 @@ _CLASSES = (
 
 def save(model: Any, path: str | PathLike[str]) -> None:
     """Write a fitted model to a file. A file already there is replaced whole, or not at all."""
+    with replacing(path) as file:
+        write(model, file)
+
+
+def write(model: Any, file: IO[bytes]) -> None:
+    """Write a fitted model to a file that is open, of which `load` reads it too."""
     missing = getattr(model, "_essential", None)
     fitted = any(hasattr(model, name) for name in model._learned)
     if not fitted or (missing is not None and not hasattr(model, missing)):
@@ -61,7 +67,7 @@ def save(model: Any, path: str | PathLike[str]) -> None:
         "leafwise": leafwise.__version__,
         "model": _pack(model, arrays),
     }
-    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("model.json", json.dumps(document, allow_nan=False))
         for name, array in arrays.items():
             buffer = io.BytesIO()
@@ -71,33 +77,41 @@ def save(model: Any, path: str | PathLike[str]) -> None:
 
 def load(path: str | PathLike[str]) -> Any:
     """Read a model that `save` wrote. Whatever else the file holds gives a ModelFileError."""
+    name = os.fspath(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            document, arrays = _read(archive, os.path.getsize(path))
+        with open(path, "rb") as file:
+            return read(file, name)
     except FileNotFoundError:
-        raise ModelFileError(f"There is no file {os.fspath(path)}.") from None
+        raise ModelFileError(f"There is no file {name}.") from None
     except (PermissionError, IsADirectoryError) as error:
-        raise ModelFileError(f"{os.fspath(path)} cannot be read: {error.strerror}.") from None
+        raise ModelFileError(f"{name} cannot be read: {error.strerror}.") from None
+
+
+def read(file: IO[bytes], name: str) -> Any:
+    """Read a model from a file that is open; `name` is for what is said of it."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            document, arrays = _read(archive, file.seek(0, os.SEEK_END))
     except zipfile.BadZipFile as error:
         raise ModelFileError(
-            f"{os.fspath(path)} is not a leafwise model, or only part of one ({error})."
+            f"{name} is not a leafwise model, or only part of one ({error})."
         ) from error
     except Exception as error:  # whatever the bytes were, the file is at fault
-        raise ModelFileError(f"{os.fspath(path)} is damaged: {error}") from error
+        raise ModelFileError(f"{name} is damaged: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelFileError(f"{os.fspath(path)} is a zip file, but not a leafwise model.")
+        raise ModelFileError(f"{name} is a zip file, but not a leafwise model.")
     version = document.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise ModelFileError(
-            f"{os.fspath(path)} has format version {version!r}; this leafwise "
+            f"{name} has format version {version!r}; this leafwise "
             f"({leafwise.__version__}) reads up to {VERSION}. Upgrade leafwise to open it."
         )
     try:
         model = _unpack(document["model"], arrays)
     except Exception as error:
-        raise ModelFileError(f"{os.fspath(path)} is damaged: {error}") from error
+        raise ModelFileError(f"{name} is damaged: {error}") from error
     if not hasattr(model, "get_params") or not document["model"]["learned"]:
-        raise ModelFileError(f"{os.fspath(path)} holds no model.")
+        raise ModelFileError(f"{name} holds no model.")
     return model
 
 

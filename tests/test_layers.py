@@ -33,8 +33,11 @@ LAYERS = [
     {"metrics", "reject", "indicators", "datasets", "synthetic", "stdlib_tree"},
     {"multilabel", "evaluation", "plots", "fisher", "model_evidence", "model_selection"},
     {"persistence"},
+    {"store"},
     {"papers"},
     {"demo", "filling", "growing"},
+    {"refitting", "review_progress", "workbench"},
+    {"web"},
     {"cli", "__main__"},
 ]
 # `model.save(...)` is a convenience that reaches up, when it is called.
