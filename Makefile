@@ -11,7 +11,7 @@ EXPERIMENTS := toutanova-table-3 toutanova-table-4 toutanova-figure-2 \
   zhu-table-2 zhu-table-3 zhu-figure-3 \
   gaussier-table-1 gaussier-figure-3 gaussier-figure-5
 
-.PHONY: help install demo test lint bench docs clean
+.PHONY: help install demo test browser lint bench docs clean
 
 help:
 	@echo "make demo     set up, and sort Python's own documentation into its sections"
@@ -31,8 +31,15 @@ install: .venv/.installed
 demo: install
 	$(BIN)/leafwise demo
 
-test: install
+test: install browser
 	$(BIN)/python -m pytest
+
+# The browser tests need Chromium; where it cannot be had they are skipped, and say so.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	    && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	  || echo "There is no Chromium: the tests of the page in a browser will be skipped."
 
 lint: install
 	$(BIN)/ruff format --check .

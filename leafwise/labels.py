@@ -8,7 +8,7 @@ are classes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
             "fit requires y to be passed, but the target y is None. "
             "Expected a label per document, None where it is unknown."
         )
-    y = _as_lists(y)
+    y = _as_lists(list(y) if isinstance(y, Iterator) else y)
     if _is_nested(y):
         y = [() if _is_missing(several) else several for several in y]
         labels = _as_array([label for several in y for label in several])

@@ -23,6 +23,11 @@ def test_plain_labels_are_the_classes():
     assert classes.taxonomy.names[1:] == ("cat", "dog")
 
 
+def test_labels_may_come_one_by_one():
+    names = ["dog", "cat", None]
+    assert membership(iter(names))[1].tolist() == membership(names)[1].tolist()
+
+
 def test_integers_with_minus_one_for_unlabelled():
     classes, weights = membership(np.array([10, 2, -1, 10]))
     assert classes.names.tolist() == [2, 10]

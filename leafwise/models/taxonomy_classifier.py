@@ -297,7 +297,8 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
     def explain(self, text: str, node: str | None = None) -> Explanation:
         """Say which words put a text on a node, which spoke against it, and for which level.
 
-        `node` is any label among the classes, by default the one predicted.
+        `node` is any label among the classes, by default the likeliest of them, whatever `stop`
+        and `min_confidence` make of it.
         """
         X = self._counts([text])
         log_p = self._log_joint(X)
