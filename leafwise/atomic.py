@@ -55,6 +55,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.unlink(part)
 
 
+def appear(part: str, target: str) -> None:
+    """Give a file that is whole its name; FileExistsError where another has it."""
+    try:
+        os.link(part, target)  # at once, and never over another file
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
+        os.rename(part, target)
+    else:
+        os.unlink(part)
+
+
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise an OutputError where a file cannot be written, without touching anything."""
     name = os.fspath(path)

@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from leafwise.atomic import check_writable, replacing
+from leafwise.atomic import appear, check_writable, replacing
 from leafwise.exceptions import OutputError
 
 
@@ -87,3 +87,22 @@ def test_places_that_cannot_be_written(tmp_path):
         check_writable(closed / "new")
     check_writable(tmp_path / "new")
     assert sorted(os.listdir(tmp_path)) == ["closed", "file"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_appears_and_takes_no_others_place(tmp_path, monkeypatch, links):
+    part, target = tmp_path / "part", tmp_path / "target"
+    if not links:
+
+        def refuse(*_):
+            raise PermissionError(1, "Operation not permitted")
+
+        monkeypatch.setattr("os.link", refuse)
+    part.write_text("new")
+    appear(str(part), str(target))
+    assert target.read_text() == "new"
+    assert not part.exists()
+    part.write_text("newer")
+    with pytest.raises(FileExistsError, match="target"):
+        appear(str(part), str(target))
+    assert target.read_text() == "new"

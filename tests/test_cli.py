@@ -1275,10 +1275,12 @@ def test_demo(tmp_path):
 
 def test_help_loads_nothing_heavy():
     heavy = {"numpy", "scipy", "sklearn", "numba", "pyarrow", "yaml", "pandas", "rdflib"}
+    heavy |= {"fastapi", "uvicorn", "jinja2", "sqlite3"}
     code = (
         "import sys\n"
         "from leafwise.cli import main\n"
-        "for arguments in (['--help'], ['classify', '-h'], ['--version'], ['classify']):\n"
+        "for arguments in (['--help'], ['classify', '-h'], ['--version'], ['classify'],\n"
+        "                  ['project', 'new', '-h'], ['serve', '-h']):\n"
         "    try:\n"
         "        main(arguments)\n"
         "    except SystemExit:\n"
@@ -1313,8 +1315,8 @@ def test_completion():
 def test_every_command_option_and_exit_code_is_documented():
     page = PAGE.read_text(encoding="utf-8")
     group = typer.main.get_command(app)
-    commands = {**group.commands, **group.commands["taxonomy"].commands}
-    for name, command in commands.items():
+    below = [group.commands[name].commands for name in ("taxonomy", "project")]
+    for name, command in (item for named in (group.commands, *below) for item in named.items()):
         assert re.search(rf"\b{name}\b", page)
         for parameter in command.params:
             for option in parameter.opts:

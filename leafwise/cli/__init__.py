@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from leafwise._version import __version__
-from leafwise.cli import classify, evaluate, grow, reproduce, taxonomy
+from leafwise.cli import classify, evaluate, grow, project, reproduce, serve, taxonomy
 from leafwise.cli.codes import TERMINATED
 from leafwise.cli.ending import Group, interrupt, run
 from leafwise.cli.talking import say, silence
@@ -37,6 +37,9 @@ app.command()(classify.classify)
 app.command()(grow.grow)
 app.command()(evaluate.evaluate)
 app.command(cls=reproduce.Reproduce)(reproduce.reproduce)
+app.command()(serve.review)
+app.command()(serve.serve)
+app.add_typer(project.app, name="project")
 app.add_typer(taxonomy.app, name="taxonomy")
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
 from leafwise._version import __version__
+from leafwise.atomic import appear
 from leafwise.exceptions import ProjectError
 from leafwise.store.schema import APPLICATION_ID, MIGRATIONS
 
@@ -26,19 +28,17 @@ MANY = 10_000  # numbers in one list of SQL, below the least limit of SQLite
 class Database:
     """A project file, opened. Parts of the project read and write through it."""
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, new: bool = False) -> None:
         self.path = os.path.abspath(os.fspath(path))
         self._local = threading.local()
         self._lock = threading.RLock()
         self._every: list[sqlite3.Connection] = []
         self._closed = False
-        if create:
-            self._refuse_to_overwrite()
-        else:
+        if not new:
             self._look_at_file()
         try:
             self._writer = self._connect()
-            if create:
+            if new:
                 self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._check_application()
             self._writer.execute("PRAGMA journal_mode = WAL")
@@ -160,18 +160,29 @@ class Database:
 
     # ---- opening ----
 
-    def _refuse_to_overwrite(self) -> None:
-        folder = os.path.dirname(self.path)
+    @classmethod
+    @contextmanager
+    def creating(cls, path: str | os.PathLike[str]) -> Iterator[Self]:
+        """Make a file that appears when all is written, and takes the place of no other."""
+        target = os.path.abspath(os.fspath(path))
+        folder = os.path.dirname(target)
         if not os.path.isdir(folder):
             raise ProjectError(f"There is no folder {folder}. Make it first.")
+        if os.path.lexists(target):
+            raise _there_already(target)
         try:
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            with tempfile.TemporaryDirectory(dir=folder, prefix=".leafwise-") as hidden:
+                part = os.path.join(hidden, "new")
+                db = cls(part, new=True)
+                try:
+                    yield db
+                finally:
+                    db.close()
+                appear(part, target)
         except FileExistsError:
-            raise ProjectError(
-                f"There is a file {self.path} already. Choose another name, or remove it."
-            ) from None
+            raise _there_already(target) from None
         except OSError as error:
-            raise ProjectError(f"{self.path} cannot be made: {error.strerror}.") from None
+            raise ProjectError(f"{target} cannot be made: {error.strerror}.") from None
 
     def _look_at_file(self) -> None:
         try:
@@ -207,3 +218,7 @@ class Database:
 
     def _version(self) -> int:
         return self._writer.execute("PRAGMA user_version").fetchone()[0]
+
+
+def _there_already(path: str) -> ProjectError:
+    return ProjectError(f"There is a file {path} already. Choose another name, or remove it.")

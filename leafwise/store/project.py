@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from leafwise.atomic import check_writable
+from leafwise.atomic import appear, check_writable
 from leafwise.exceptions import LeafwiseError, OutputError, ProjectError
 from leafwise.store import tree as trees
 from leafwise.store.checks import problems
@@ -55,27 +55,19 @@ class Project:
         several : whether a document can have several labels
         language : of the texts, for their stems; "none" takes words as they are
         """
-        db = Database(path, create=True)
         meta = {
             "name": Path(path).stem if name is None else name,
             "several": bool(several),
             "language": language,
             "tree": 0,
         }
-        try:
-            with db.writing() as connection:
-                trees.create(connection, taxonomy)
-                connection.executemany(
-                    "INSERT INTO meta VALUES (?, ?)",
-                    [(key, json.dumps(value)) for key, value in meta.items()],
-                )
-            project = cls.__new__(cls)
-            project._open(db)
-        except BaseException:
-            db.close()
-            os.unlink(db.path)
-            raise
-        return project
+        with Database.creating(path) as db, db.writing() as connection:
+            trees.create(connection, taxonomy)
+            connection.executemany(
+                "INSERT INTO meta VALUES (?, ?)",
+                [(key, json.dumps(value)) for key, value in meta.items()],
+            )
+        return cls(path)
 
     def _open(self, db: Database) -> None:
         self._db = db
@@ -169,7 +161,7 @@ class Project:
                 connection.execute("VACUUM INTO ?", (part,))
             with open(part, "rb+") as file:
                 os.fsync(file.fileno())
-            os.link(part, target)  # fails where a file has appeared meanwhile
+            appear(part, target)
         except (sqlite3.Error, OSError) as error:
             raise OutputError(f"Cannot write {target}: {error}.") from error
         finally:
