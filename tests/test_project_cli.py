@@ -109,6 +109,18 @@ def test_several_labels(call, folder):
         assert project.documents.find("1").labels == ("animals/cats", "animals/dogs")
 
 
+def test_a_tree_can_be_given_later(call, made, tmp_path):
+    (tmp_path / "other.yaml").write_text("animals:\n  cats: [cat]\n  owls: [owl, hoot]\n")
+    done = call("project", "add", "pets.leafwise", "--taxonomy", tmp_path / "other.yaml")
+    assert '1 node added: "animals/owls".' in done.err
+    with Project("pets.leafwise") as project:
+        assert "animals/owls" in project.tree.taxonomy
+        assert project.tree.undo("me").what == "Took a tree of 3 nodes"
+    done = call("project", "add", "pets.leafwise")
+    assert done.code == 2
+    assert "Name documents to add, or a tree with --taxonomy." in done.err
+
+
 def test_nothing_is_added_twice(call, made, pet_texts):
     done = call("project", "add", "pets.leafwise", "docs.csv")
     assert done.err == "docs.csv: 0 documents added, 16 already there.\n"

@@ -105,7 +105,8 @@ def project_new(
 @app.command("add")
 def project_add(
     file: ProjectFile,
-    docs: Annotated[list[str], Documents],
+    docs: Annotated[list[str] | None, Documents] = None,
+    taxonomy: TreeFile = None,
     replace: Annotated[
         bool,
         typer.Option("--replace", help="Take the new text of a document that is there already."),
@@ -123,11 +124,19 @@ def project_add(
     A document is known by its id, so that what is there already is not added twice: after an
     interruption, run the same command again. Without a column of ids, they are FILE:LINE.
 
+    --taxonomy gives the project a tree, or another one: labels stay with nodes of the same path.
+
     Example: leafwise project add notes.leafwise more.csv
     """
-    _check_bad_rows(file, docs, None, skip_bad, bad_rows)
+    docs = docs or []
+    if not docs and taxonomy is None:
+        usage("Name documents to add, or a tree with --taxonomy.")
+    _check_bad_rows(file, docs, taxonomy, skip_bad, bad_rows)
+    given = load_taxonomy(taxonomy)
     options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
     with _opened(file) as project:
+        if given is not None:
+            say(*project.tree.replace(given, by="import") or ["The tree is as it was."])
         tree: Taxonomy | None = project.tree.taxonomy
         if tree is not None and len(tree) == 1:
             tree = None
