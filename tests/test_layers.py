@@ -36,7 +36,7 @@ LAYERS = [
     {"store"},
     {"papers"},
     {"demo", "filling", "growing"},
-    {"refitting", "review_progress", "workbench"},
+    {"review"},
     {"web"},
     {"cli", "__main__"},
 ]

@@ -629,11 +629,13 @@ def test_answers_and_edits_during_a_run_count_when_it_is_done(project, model):
     label(project, "d0", "dogs")
     edit(project, merge, "cats", into="dogs")
     label(project, "d2", "boats")
-    project.runs.add_predictions(started.id, [3, 4], [["animals/cats"]] * 2, [[0.9]] * 2)
+    best = ["animals/cats", "vehicles/boats", "animals/dogs"]
+    project.runs.add_predictions(started.id, [3, 4], [best] * 2, [[0.6, 0.3, 0.1]] * 2)
     project.runs.finish(started.id, model, [], {})
     counts, tree = project.tree.counts(), project.tree.taxonomy
     assert counts.predicted[tree.index("dogs")] == counts.predicted.sum() == 2
-    assert project.documents.find("d3").prediction.path == "animals/dogs"
+    guess = ("animals/dogs", 0.6, (("vehicles/boats", 0.3),))
+    assert project.documents.find("d3").prediction == guess
 
 
 def test_the_queue_leaves_out_what_was_answered(project, model):

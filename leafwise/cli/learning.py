@@ -60,13 +60,9 @@ def fit(
 
 def classifier(tree: Taxonomy, language: str, nodes: Any = "auto") -> TaxonomyClassifier:
     """Return a classifier that has learned nothing yet."""
-    from leafwise.models.taxonomy_classifier import TaxonomyClassifier
-    from leafwise.text import WordCounter
+    from leafwise.models.taxonomy_classifier import TaxonomyClassifier, counter_of
 
-    counter = None  # English, and labels decide about stop words
-    if language != "english":
-        counter = WordCounter(stemmer=None if language == "none" else language, compounds=True)
-    return TaxonomyClassifier(tree, counter=counter, nodes=nodes)
+    return TaxonomyClassifier(tree, counter=counter_of(language), nodes=nodes)
 
 
 @contextmanager

@@ -381,7 +381,7 @@ def project_fit(file: ProjectFile) -> None:
 
     Example: leafwise project fit notes.leafwise
     """
-    from leafwise.refitting import refit
+    from leafwise.review.refitting import refit
 
     with _opened(file) as project, steps() as show:
         try:

@@ -524,5 +524,15 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         self._validate()
 
 
+def counter_of(language: str) -> WordCounter | None:
+    """Return how to count words of a language; "none" has no stems.
+
+    None for English, of which `TaxonomyClassifier` knows more: labels decide about its stop words.
+    """
+    if language == "english":
+        return None
+    return WordCounter(stemmer=None if language == "none" else language, compounds=True)
+
+
 def _usual_counter() -> WordCounter:
     return WordCounter(stop_words="english", stemmer="english", compounds=True)

@@ -82,8 +82,12 @@ class Runs:
                     documents[start:end], paths[start:end], probabilities[start:end]
                 ):
                     pairs = [(id_of[path], round(float(p), 6)) for path, p in zip(best, sure)]
-                    if edited:  # meanwhile
-                        pairs = [(n, p) for id, p in pairs for n in self._tree.resolve([id])]
+                    if edited:  # meanwhile: of nodes that became one, the likeliest counts
+                        kept: dict[int, float] = {}
+                        for id, p in pairs:
+                            for heir in self._tree.resolve([id]):
+                                kept.setdefault(heir, p)
+                        pairs = list(kept.items())
                     if pairs:
                         (node, p), *others = pairs
                         rows.append(

@@ -1,0 +1,1 @@
+"""What happens while people review: see `leafwise.review.workbench`."""
