@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are for
 @pytest.fixture(scope="module")
 def workers():
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["leafwise.store", "leafwise.refitting", "sklearn.svm"])
+    context.set_forkserver_preload(["leafwise.store", "leafwise.review.refitting", "sklearn.svm"])
     return context
 
 
@@ -97,7 +97,7 @@ def bring_in(path, said: Connection, seed: int) -> None:
 
 
 def fit(path, said: Connection, seed: int) -> None:
-    from leafwise.refitting import refit
+    from leafwise.review.refitting import refit
 
     with Project(path) as project:
         while True:
@@ -235,7 +235,7 @@ def test_a_refit_that_dies_changes_nothing(workers, tmp_path):
                 else:
                     assert now is None or heard[-1][0] == "Saving"
         with Project(path) as project:
-            from leafwise.refitting import refit
+            from leafwise.review.refitting import refit
 
             assert refit(project).state == "done"
             assert project.runs.running() is None

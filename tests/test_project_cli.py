@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -364,7 +365,10 @@ def test_what_cannot_be(call, made, arguments, code, message):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("review", "--no-open", "--port", "0", "--as", "Ann"), ("serve", "--port", "0")],
+    [
+        ("review", "--no-open", "--port", "0", "--as", "Ann"),
+        ("serve", "--port", "0", "--allow-host", "tree.example"),
+    ],
     ids=["review", "serve"],
 )
 def test_the_page_is_served_and_ends_in_peace(made, arguments):
@@ -380,6 +384,13 @@ def test_the_page_is_served_and_ends_in_peace(made, arguments):
         assert address is not None, said + process.stderr.read()
         with urllib.request.urlopen(f"{address[1]}v1/health", timeout=30) as answer:
             assert answer.status == 200
+        asked = urllib.request.Request(f"{address[1]}v1/health", headers={"Host": "tree.example"})
+        if command == "serve":
+            with urllib.request.urlopen(asked, timeout=30) as answer:
+                assert answer.status == 200
+        else:
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(asked, timeout=30)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
         assert (process.returncode, out) == (0, ""), err

@@ -51,6 +51,12 @@ def serve(
         str | None,
         typer.Option("--token", help="What clients must know; better in LEAFWISE_TOKEN."),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host", metavar="NAME", help="Another name of the service, such as a proxy's."
+        ),
+    ] = None,
     reviewer: Reviewer = None,
 ) -> None:
     """Serve the page of a project and its REST service, to programs and to others.
@@ -59,7 +65,15 @@ def serve(
     """
     from leafwise.web.serving import serve as run
 
-    run(file, host=host, port=port, token=token, reviewer=_name(reviewer), say=say)
+    run(
+        file,
+        host=host,
+        port=port,
+        token=token,
+        hosts=allow_host or (),
+        reviewer=_name(reviewer),
+        say=say,
+    )
 
 
 def _name(reviewer: str | None) -> str:

@@ -20,7 +20,7 @@ from leafwise.models._counts import best_columns
 from leafwise.models._em import in_threads
 from leafwise.models._harmonic import estimated_proportions
 from leafwise.models._machines import SQUARED, Documents, train
-from leafwise.models._tfidf import LogTfIdf
+from leafwise.models._tfidf import LogTfIdf, weigh
 from leafwise.models.harmonic import HarmonicClassifier
 
 SPREAD = HarmonicClassifier(k=15, power=2.0, tol=1e-3)
@@ -57,15 +57,14 @@ class LinearScores(NamedTuple):
     idf: np.ndarray
 
     def weigh(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
-        tfidf = LogTfIdf()
-        tfidf.idf_, tfidf.n_features_in_ = self.idf, len(self.idf)
-        return tfidf.transform(X)
+        return weigh(X, self.idf)
 
     def known(self, X: sparse.csr_matrix) -> np.ndarray:
         """Return what share of each document's words has a weight, as a column."""
-        counts = X.sum(axis=1).reshape(-1, 1)
-        weighed = (X @ (self.idf > 0)).reshape(-1, 1)
-        return np.asarray(weighed / np.maximum(counts, 1e-300))
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        counts = np.bincount(rows, X.data, X.shape[0])
+        weighed = np.bincount(rows, X.data * (self.idf[X.indices] > 0), X.shape[0])
+        return (weighed / np.maximum(counts, 1e-300)).reshape(-1, 1)
 
     def scores(self, X: sparse.csr_matrix) -> np.ndarray:
         return self.weigh(X) @ self.coef + self.intercept

@@ -305,14 +305,17 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         column = int(log_p.argmax())
         if node is not None:
             column = int(self._classes.columns(np.array([node]))[0])
-        vocabulary = list(self.counter_.vocabulary_)
-        words = [vocabulary[w] for w in X.indices]
+        forms, column_of = self.counter_.words_of(text), self.counter_.vocabulary_
+        word_of: Any = {column_of[word]: word for word in forms if word in column_of}
+        if not word_of.keys() >= set(X.indices.tolist()):  # n-grams
+            word_of = list(column_of)
+        words = [word_of[w] for w in X.indices.tolist()]
         levels, of_word = self.model_.said_at_levels(column, X.indices)
         return Explanation.of(
             path=str(self.classes_[column]),
             probability=float(np.exp(log_p[0, column])),
             contributions=dict(zip(words, self._said_by_words(X, column) / self.temperature_)),
-            forms=self.counter_.words_of(text),
+            forms=forms,
             levels=(levels, dict(zip(words, of_word.tolist()))),
         )
 

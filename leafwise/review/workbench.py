@@ -299,7 +299,7 @@ class Workbench:
                 self.project.labels.read(labels, state)
             except LabelError as error:
                 raise LabelError(f"Document number {number} (from 0): {error}") from None
-        keys = [_key_of(text) if key is None else key for key, text, _ in rows]
+        keys = [key_of(text) if key is None else key for key, text, _ in rows]
         texts = [text for _, text, _ in rows]
         given = [tuple(labels) for _, _, labels in rows]
         batch = Batch(texts, given, keys, list(range(1, len(rows) + 1)), {})
@@ -393,6 +393,6 @@ class Workbench:
             self._live = live
 
 
-def _key_of(text: str) -> str:
+def key_of(text: str) -> str:
     """Return an id for a text that comes without: the same for the same text."""
     return f"text-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:20]}"
