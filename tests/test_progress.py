@@ -70,6 +70,27 @@ def test_a_document_that_was_checked_twice_is_one_check():
 # ---- the estimate -------------------------------------------------------------------------------
 
 
+def test_a_check_weighs_as_much_as_the_model_it_was_of_had_labels():
+    runs = [run(1, 0, 0), run(2, 20, 4), run(3, 40, 8, state="failed")]
+    answers = [answered(id, id, ("a",)) for id in (1, 4, 5, 9)]
+    assert [one.weight for one in progress.find_checks(answers, runs)] == [1, 1, 21, 21]
+    assert [one.weight for one in progress.find_checks(answers)] == [1, 1, 1, 1]
+
+
+def test_checks_of_a_first_sorting_count_little_later():
+    """It was right half the time, and believed a tenth; now it knows how sure to be."""
+    early = [Check(i, i % 2 == 0, 0.1) for i in range(20)]
+    late = [Check(100 + i, i % 5 > 0, 0.8, 100.0) for i in range(20)]
+    assert progress.estimate_sorting(0.8, early + late).value == pytest.approx(0.8, abs=0.005)
+    alike = [one._replace(weight=7.0) for one in late]
+    unweighed = [one._replace(weight=1.0) for one in late]
+    np.testing.assert_allclose(
+        progress.estimate_sorting(0.8, alike), progress.estimate_sorting(0.8, unweighed)
+    )
+    mixed, only = (progress.estimate_sorting(0.8, one) for one in (early + late, late))
+    assert mixed.high - mixed.low == pytest.approx(only.high - only.low, rel=0.1)
+
+
 def test_the_checks_correct_what_the_model_believes():
     # Nine tenths believed; of four checks at .9, two were right: .4 less.
     found = progress.estimate_sorting(0.9, checks(True, False, True, False, p=0.9))

@@ -30,11 +30,13 @@ class Check(NamedTuple):
     answer : number of the answer
     right : whether the suggestion was right
     probability : what the model gave it then
+    weight : how much it tells of the model now, in any unit
     """
 
     answer: int
     right: bool
     probability: float
+    weight: float = 1.0
 
 
 class Estimate(NamedTuple):
@@ -87,8 +89,11 @@ class Progress(NamedTuple):
     target: float
 
 
-def find_checks(answers: Iterable[Answer]) -> list[Check]:
+def find_checks(answers: Iterable[Answer], runs: Sequence[Run] = ()) -> list[Check]:
     """Return what came of documents drawn at random, among reviewed ones, oldest first.
+
+    A check weighs as much as the model that it was of had labels to learn from: how far off a first
+    sorting by keywords was tells little of one that has learned how sure to be.
 
     Right is a suggestion that is the label; where a document has several labels, one that is among
     them. A label that was corrected later counts as corrected. Documents that were skipped, or
@@ -103,27 +108,37 @@ def find_checks(answers: Iterable[Answer]) -> list[Check]:
         if answer.asked == "check":
             checks.setdefault(answer.document, answer)
     return [
-        Check(one.id, one.suggested in truth[document], one.probability)
+        Check(one.id, one.suggested in truth[document], one.probability, _weight(one, runs))
         for document, one in checks.items()
         if truth[document] and one.suggested is not None and one.probability is not None
     ]
+
+
+def _weight(check: Answer, runs: Sequence[Run]) -> float:
+    known = [run.n_labels for run in runs if run.state == "done" and run.last_answer < check.id]
+    return 1.0 + known[-1] if known else 1.0
 
 
 def estimate_sorting(belief: float, checks: Sequence[Check]) -> Estimate:
     """Estimate which share of the documents without a label are on the right node.
 
     `belief` is the mean probability of their best guesses. What the checks add to it is the mean of
-    (right - probability). Its spread gives the interval, after one more check that was right and
+    (right - probability), each by its weight. Its spread gives the interval, after one more check that was right and
     one that was wrong (as Agresti and Coull add to counts): so a few that all were right still
     leave a doubt, and with no check at all the interval is everything.
     """
     p = np.array([check.probability for check in checks], float)
     found = np.array([check.right for check in checks], float) - p
-    mean = p.mean() if len(p) else belief
-    padded = np.append(found, [1 - mean, -mean])
-    middle = belief + padded.mean()
-    half = _Z * padded.std(ddof=1) / np.sqrt(len(padded))
-    value = _share(belief + (found.mean() if len(found) else 0.0))
+    weight = np.array([check.weight for check in checks], float)
+    if len(weight):
+        weight *= weight.sum() / (weight @ weight)  # adds up to as many as would tell as much
+    mean = np.average(p, weights=weight) if len(p) else belief
+    weight, padded = np.append(weight, [1, 1]), np.append(found, [1 - mean, -mean])
+    n = weight.sum()
+    centre = weight @ padded / n
+    variance = weight @ (padded - centre) ** 2 / (n - 1)
+    middle, half = belief + centre, _Z * np.sqrt(variance / n)
+    value = _share(belief + (np.average(found, weights=weight[:-2]) if len(found) else 0.0))
     # The middle is nearer to one half than the estimate, which belongs into its own interval.
     return Estimate(value, min(value, _share(middle - half)), max(value, _share(middle + half)))
 
@@ -179,8 +194,8 @@ def report(
     answers : all that were not undone, oldest first
     runs : oldest first
     """
-    checks = find_checks(answers)
     done = [run for run in runs if run.state == "done"]
+    checks = find_checks(answers, done)
     sorting = None if belief is None else estimate_sorting(belief, checks)
     if n_documents and n_labelled >= n_documents:
         sorting = Estimate(1.0, 1.0, 1.0)
