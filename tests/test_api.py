@@ -342,6 +342,7 @@ def test_a_label_is_kept_with_its_history(client):
     assert after["labels"] == ["animals/cats"]
     assert after["version"] > before["version"]
     assert after["history"][-1]["by"] == "api"
+    assert after["history"][-1]["source"] == "api"
     again = client.put("/v1/documents/doc-1/labels", json=given)
     refused(again, 409, "api has put this document on animals/cats meanwhile.")
     gone = client.put("/v1/documents/doc-1/labels", json={"labels": []}).json()

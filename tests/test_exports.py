@@ -17,7 +17,7 @@ import leafwise
 from leafwise.corpus import Batch, Corpus
 from leafwise.exceptions import OutputError, ProjectError
 from leafwise.store import Project
-from leafwise.store.exports import export, node_uri
+from leafwise.store.exports import export, export_tree, node_uri
 from leafwise.taxonomy import Taxonomy
 
 CANDIDATES = ["probability", "label_2", "probability_2", "label_3", "probability_3"]
@@ -356,3 +356,17 @@ def test_memory_does_not_grow_with_the_documents(tmp_path, pets):
     for format in ("csv", "parquet"):
         # SQLite keeps up to 64 MB of what it has read.
         assert peaks[format, 40_000] < peaks[format, 1_000] + 110_000, peaks
+
+
+def test_a_tree_in_a_table_has_no_formulas(tmp_path):
+    tree = Taxonomy.from_paths(["=cmd()/a", "plain, with a comma", "@b"])
+    with Project.create(tmp_path / "p.leafwise", tree) as project:
+        for name, format in (("tree.csv", None), ("tree.tsv", None), ("other", "csv")):
+            assert export_tree(project, tmp_path / name, format) == tree
+            lines = (tmp_path / name).read_text().splitlines()
+            cells = [line.split("\t" if name.endswith("tsv") else ",")[0] for line in lines]
+            assert not any(cell[:1] in "=@" for cell in cells if cell)
+            assert "'=cmd()/a" in cells
+        export_tree(project, tmp_path / "tree.yaml")
+        assert Taxonomy.load(tmp_path / "tree.yaml") == tree
+        assert "plain, with a comma" in Taxonomy.load(tmp_path / "tree.csv")

@@ -125,7 +125,7 @@ def test_a_newer_file_is_told(tmp_path, pets):
     with database.Database.alone(str(path)) as db:
         db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     with pytest.raises(
-        ProjectError, match=r"has version 3; this leafwise .* reads up to 2\. Upgrade"
+        ProjectError, match=r"has version 4; this leafwise .* reads up to 3\. Upgrade"
     ):
         Project(path)
 
@@ -694,6 +694,7 @@ def test_a_draft_that_is_not_ready_is_told(project):
         ("DELETE FROM documents WHERE id = 1", "it names a row of documents that is not there"),
         ("UPDATE models SET data = x'00'", "The model of run 1 is not a leafwise model"),
         ("UPDATE predictions SET labelled = 1 WHERE document = 2", "predictions: 1 of which it is"),
+        ("UPDATE tallies SET n = n + 1", "tallies: 1 with another number of documents"),
     ],
 )
 def test_check_finds_what_is_wrong(tmp_path, pets, pet_texts, model, damage, message):

@@ -353,7 +353,7 @@ def project_export(
 
     Example: leafwise project export notes.leafwise -o sorted.csv --what all
     """
-    from leafwise.store.exports import export
+    from leafwise.store.exports import export, export_tree
 
     if output is None and tree is None:
         usage("Name a file: -o sorted.csv for documents, --tree tree.yaml for the tree.")
@@ -363,8 +363,7 @@ def project_export(
         to, format = sys.stdout.buffer, format or ("jsonl" if what == "history" else "csv")
     with _opened(file) as project:
         if tree is not None:
-            taxonomy = project.tree.taxonomy
-            taxonomy.save(tree, format=format if output is None else None)
+            taxonomy = export_tree(project, tree, format if output is None else None)
             say(f"Wrote {count(len(taxonomy) - 1, 'node')} to {tree}.")
         if output is None:
             return

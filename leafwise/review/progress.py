@@ -123,9 +123,9 @@ def estimate_sorting(belief: float, checks: Sequence[Check]) -> Estimate:
     """Estimate which share of the documents without a label are on the right node.
 
     `belief` is the mean probability of their best guesses. What the checks add to it is the mean of
-    (right - probability), each by its weight. Its spread gives the interval, after one more check that was right and
-    one that was wrong (as Agresti and Coull add to counts): so a few that all were right still
-    leave a doubt, and with no check at all the interval is everything.
+    (right - probability), each by its weight. Its spread gives the interval, after one more check
+    that was right and one that was wrong (as Agresti and Coull add to counts): so a few that all
+    were right still leave a doubt, and with no check at all the interval is everything.
     """
     p = np.array([check.probability for check in checks], float)
     found = np.array([check.right for check in checks], float) - p

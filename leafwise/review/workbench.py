@@ -240,6 +240,7 @@ class Workbench:
         seen: int | None = None,
         token: str | None = None,
         asked: str = "queue",
+        source: str = "review",
     ) -> Answer:
         """Keep an answer, then learn from it; see `Labels.answer`.
 
@@ -247,6 +248,7 @@ class Workbench:
         """
         shown = self._shown.get((by, document)) or _Shown(asked, *self._guess(document))
         given: dict[str, Any] = {"by": by, "seen": seen, "token": token, "asked": shown.asked}
+        given["source"] = source
         try:
             answer = self.project.labels.answer(
                 document,

@@ -11,30 +11,42 @@ from leafwise.store.runs import Runs
 from leafwise.store.tree import Tree
 
 _CURRENT = "(SELECT max(id) FROM runs WHERE state = 'done')"
-# What must not be found, and what it means.
+# Where something must not be found, how to look for it, and what it means.
 _NEVER = (
     (
+        "labels",
         "SELECT count(*) FROM labels JOIN nodes ON nodes.id = node WHERE gone",
-        "{} on nodes that are gone",
+        "on nodes that are gone",
     ),
     (
+        "labels",
         "SELECT count(*) FROM labels JOIN answers ON answers.id = answer WHERE undone",
-        "{} from answers that were undone",
+        "from answers that were undone",
     ),
     (
+        "labels",
         "SELECT count(*) FROM labels JOIN answers ON answers.id = answer "
         "WHERE answers.document != labels.document",
-        "{} from answers about another document",
+        "from answers about another document",
     ),
     (
+        "predictions",
         f"SELECT count(*) FROM predictions WHERE run = {_CURRENT} AND labelled != EXISTS "
         "(SELECT 1 FROM labels WHERE labels.document = predictions.document)",
-        "{} of which it is not known whether they have a label",
+        "of which it is not known whether they have a label",
     ),
     (
+        "tallies",
+        f"SELECT count(*) FROM (SELECT node, n FROM tallies WHERE n != 0 AND run = {_CURRENT} "
+        f"EXCEPT SELECT node, count(*) FROM predictions WHERE run = {_CURRENT} AND NOT labelled "
+        "GROUP BY node)",
+        "with another number of documents than there are",
+    ),
+    (
+        "nodes",
         "SELECT count(*) FROM nodes AS child JOIN nodes ON nodes.id = child.parent "
         "WHERE nodes.gone AND NOT child.gone",
-        "{} below nodes that are gone",
+        "below nodes that are gone",
     ),
 )
 
@@ -50,9 +62,9 @@ def problems(db: Database, tree: Tree, runs: Runs, several: bool) -> list[str]:
         if found:  # what follows would only stumble over it
             return found
         found += _search(db)
-        for sql, means in _NEVER:
+        for table, sql, means in _NEVER:
             if n := db.value(sql):
-                found.append(f"{sql.split(' FROM ')[1].split()[0]}: {means.format(f'{n:,}')}")
+                found.append(f"{table}: {n:,} {means}")
         if not several and (
             n := db.value(
                 "SELECT count(*) FROM (SELECT 1 FROM labels GROUP BY document HAVING count(*) > 1)"

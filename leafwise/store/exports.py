@@ -7,6 +7,7 @@ apostrophe before it; JSONL and Parquet hold everything as it is.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
@@ -84,6 +85,22 @@ def export(
         if format == "parquet":
             return _write_parquet(file, columns, project.several, batches)
         return _write_texts(file, _encoded(format, columns, project, batches))
+
+
+def export_tree(
+    project: Project, path: str | os.PathLike[str], format: str | None = None
+) -> Taxonomy:
+    """Write the tree, in any format of `Taxonomy.save`; returns it."""
+    tree = project.tree.taxonomy
+    tree.save(path, format)
+    kind = format or os.path.splitext(path)[1].lower().removeprefix(".")
+    if kind in ("csv", "tsv"):
+        delimiter = "," if kind == "csv" else "\t"
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = [list(map(_harmless, row)) for row in csv.reader(file, delimiter=delimiter)]
+        with replacing(path) as out:
+            out.write(csv_bytes(rows, delimiter))
+    return tree
 
 
 def node_uri(path: str) -> str:
@@ -250,8 +267,11 @@ def _cells(row: Row, several: bool) -> Iterator[str]:
         )
     labels = SEPARATOR.join(row[2])
     for value in (*row[:2], labels, *row[3:]):
-        cell = "" if value is None else str(value)
-        yield "'" + cell if _FORMULA(cell) else cell
+        yield _harmless("" if value is None else str(value))
+
+
+def _harmless(cell: str) -> str:
+    return "'" + cell if _FORMULA(cell) else cell
 
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode

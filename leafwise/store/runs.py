@@ -234,6 +234,7 @@ class Runs:
                 ("predictions", "document"),
                 ("models", "part"),
                 ("queue", "position"),
+                ("tallies", "node"),
             ):
                 n_left = 1
                 while n_left:

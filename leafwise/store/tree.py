@@ -184,8 +184,8 @@ class Tree:
             for node, count in self._db.rows("SELECT node, count(*) FROM labels GROUP BY node"):
                 confirmed[state.number[node]] = count
             for node, count, total in self._db.rows(
-                "SELECT node, count(*), sum(probability) FROM predictions WHERE NOT labelled AND "
-                "run = (SELECT max(id) FROM runs WHERE state = 'done') GROUP BY node"
+                "SELECT node, n, total FROM tallies WHERE n > 0 AND "
+                "run = (SELECT max(id) FROM runs WHERE state = 'done')"
             ):
                 if (number := state.number.get(node)) is not None:
                     predicted[number], probability[number] = count, total

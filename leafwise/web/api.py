@@ -408,7 +408,7 @@ def set_labels(key: Key, body: GivenBody, bench: Bench) -> Response:
     given = body.read(shapes.NewLabels)
     found = bench.project.documents.find(key)
     labels = [label_of(label) for label in given.labels]
-    bench.answer(found.id, labels, by="api", seen=given.seen, asked="chosen")
+    bench.answer(found.id, labels, by="api", source="api", seen=given.seen, asked="chosen")
     return JSON(_with_history(bench, key))
 
 

@@ -82,7 +82,7 @@ def export_taxonomy(
     """The tree in a format that leafwise, and others, can read."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tree"
-        bench.project.tree.taxonomy.save(path, format)
+        exports.export_tree(bench.project, path, format)
         data = path.read_bytes()
     headers = _named(f"{bench.project.name}-tree", format)
     return Response(data, media_type=_TYPES[format], headers=headers)
