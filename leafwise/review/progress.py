@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TARGET = 0.9  # the accuracy to reach, where a project does not say
 LITTLE = 0.01  # a refit that moves fewer documents has brought little
+_AS_SURE = 8  # checks that would tell as much as the model's own belief
 _Z = 1.96  # of an interval that holds the truth 95 times out of 100
 
 
@@ -123,9 +124,10 @@ def estimate_sorting(belief: float, checks: Sequence[Check]) -> Estimate:
     """Estimate which share of the documents without a label are on the right node.
 
     `belief` is the mean probability of their best guesses. What the checks add to it is the mean of
-    (right - probability), each by its weight. Its spread gives the interval, after one more check
-    that was right and one that was wrong (as Agresti and Coull add to counts): so a few that all
-    were right still leave a doubt, and with no check at all the interval is everything.
+    (right - probability), each by its weight, with eight more that say 0: a model is seldom off by
+    more than .15, and the mean of a few checks often is. The spread gives the interval, after one
+    more check that was right and one that was wrong (as Agresti and Coull add to counts): so a few
+    that all were right still leave a doubt, and with no check at all the interval is everything.
     """
     p = np.array([check.probability for check in checks], float)
     found = np.array([check.right for check in checks], float) - p
@@ -138,8 +140,8 @@ def estimate_sorting(belief: float, checks: Sequence[Check]) -> Estimate:
     centre = weight @ padded / n
     variance = weight @ (padded - centre) ** 2 / (n - 1)
     middle, half = belief + centre, _Z * np.sqrt(variance / n)
-    value = _share(belief + (np.average(found, weights=weight[:-2]) if len(found) else 0.0))
-    # The middle is nearer to one half than the estimate, which belongs into its own interval.
+    value = _share(belief + weight[:-2] @ found / (n - 2 + _AS_SURE))
+    # The interval has another middle than the estimate, which belongs into it all the same.
     return Estimate(value, min(value, _share(middle - half)), max(value, _share(middle + half)))
 
 

@@ -255,7 +255,8 @@ def add_login(app: FastAPI, token: str | None) -> None:
             if not _same(fields.get("token", "").strip(), token):
                 await asyncio.sleep(0.5)  # guessing takes its time
                 return _form(
-                    there, "This is not the token. Copy it whole; whoever started the service has it."
+                    there,
+                    "This is not the token. Copy it whole; whoever started the service has it.",
                 )
             answer = RedirectResponse(there, 303)
             answer.set_cookie(
