@@ -63,6 +63,10 @@ docs: install
 	$(BIN)/python benchmarks/growth.py --data $(DATA) --out docs/scale-growth.md
 	$(BIN)/python benchmarks/growth.py --data $(DATA) --tree docs/newsgroups-tree.md
 	$(BIN)/python benchmarks/pictures.py docs --data $(DATA)
+	$(BIN)/python benchmarks/screenshots.py
+	$(BIN)/python benchmarks/recorded_review.py --data $(DATA) --out docs/recorded-review.md
+	$(BIN)/python benchmarks/projects.py --out docs/scale-projects.md
+	$(BIN)/python benchmarks/service.py --data $(DATA) --out docs/scale-service.md
 	for name in $(EXPERIMENTS); do \
 	  $(BIN)/leafwise reproduce $$name --data $(DATA) --out docs/reproduction || exit 1; \
 	done

@@ -13,6 +13,7 @@ import os
 import platform
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,17 +127,26 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--answers", type=int, default=200)
     parser.add_argument("--size", type=int, help="at most so many documents")
+    parser.add_argument("--jobs", type=int, default=1, help="reviews at a time")
     parser.add_argument("--out", type=Path, help="Markdown file to write, a picture beside it")
     args = parser.parse_args()
     whole = load_20newsgroups(data=args.data)
-    found: dict[str, list[list[Point]]] = {order: [] for order in ORDERS}
-    size = 0
-    for seed in range(args.draws):
+    size = min(int(KEPT * len(whole)), args.size or len(whole))
+
+    def drawn(seed: int) -> Dataset:
         rows = np.random.default_rng(seed).permutation(len(whole))
-        size = min(int(KEPT * len(whole)), args.size or len(whole))
-        corpus = whole.subset(np.sort(rows[:size]))
-        for order in ORDERS:
-            found[order].append(review(corpus, order, args.answers, seed))
+        return whole.subset(np.sort(rows[:size]))
+
+    # In threads: the fits are processes of their own.
+    with ThreadPoolExecutor(args.jobs) as pool:
+        begun = {
+            order: [
+                pool.submit(review, drawn(seed), order, args.answers, seed)
+                for seed in range(args.draws)
+            ]
+            for order in ORDERS
+        }
+    found = {order: [one.result() for one in jobs] for order, jobs in begun.items()}
     lines = [
         "# A recorded review",
         "",
