@@ -7,7 +7,6 @@ the first one stops the reading, or they are counted and written to a file.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -21,15 +20,16 @@ from leafwise import corpus_formats as formats
 from leafwise.atomic import replacing
 from leafwise.corpus_columns import (
     ID_NAMES,
-    LABEL_NAMES,
+    as_written,
     check_types,
     find_column,
+    find_label,
     find_text,
     listed,
     no_column,
+    several_labels,
 )
 from leafwise.corpus_text import (
-    RAW,
     Progress,
     Record,
     Source,
@@ -96,6 +96,10 @@ class Corpus:
     label_separator : str, optional
         What stands between the labels of one cell: by default ";" in a column called `labels`,
         and any other column holds one label. Lists in JSONL and Parquet need none.
+    need_ids : bool
+        Where there is a column of ids, a row with an empty one is a bad row.
+    one_label : bool
+        A row with several labels is a bad row.
     skip_bad : bool
         Go on after a bad row instead of raising.
     bad_rows : path-like, optional
@@ -132,6 +136,8 @@ class Corpus:
         encoding: str = "utf-8",
         taxonomy: Taxonomy | None = None,
         label_separator: str | None = None,
+        need_ids: bool = False,
+        one_label: bool = False,
         skip_bad: bool = False,
         bad_rows: str | os.PathLike[str] | None = None,
         batch_size: int = 10_000,
@@ -142,6 +148,8 @@ class Corpus:
         self.name = "standard input" if self.source == "-" else self.source
         self.taxonomy = taxonomy
         self.label_separator = label_separator or ";"
+        self.need_ids = need_ids
+        self.one_label = one_label
         self.skip_bad = skip_bad
         self.bad_rows = bad_rows
         self.batch_size = batch_size
@@ -290,7 +298,7 @@ class Corpus:
         self, columns: dict[str, Any], lines: list[int], bad: list[BadRow]
     ) -> tuple[Batch, list[BadRow]]:
         reasons: dict[int, str] = {}
-        ids = self._ids(columns, lines)
+        ids = self._ids(columns, lines, reasons)
         for values in (*columns.values(), ids):
             if type(values) is list:
                 self._find_broken(values, reasons)
@@ -299,7 +307,8 @@ class Corpus:
         if reasons:
             for i, reason in reasons.items():
                 row = {name: v[i] for name, v in columns.items() if type(v) is list}
-                bad.append(self._bad_row(lines[i], reason, self._raw(row), ids[i]))
+                raw = as_written(row, self.format, self.delimiter)
+                bad.append(self._bad_row(lines[i], reason, raw, ids[i]))
             bad.sort(key=lambda row: row.line)
             keep = [i for i in range(len(lines)) if i not in reasons]
             texts, labels = [texts[i] for i in keep], [labels[i] for i in keep]
@@ -343,11 +352,14 @@ class Corpus:
             texts.append("\n".join(good))
         return texts
 
-    def _ids(self, columns: dict[str, Any], lines: list[int]) -> list[str]:
+    def _ids(self, columns: dict[str, Any], lines: list[int], reasons: dict[int, str]) -> list[str]:
         values = columns.get(self.id_column or "")
         if self.id_column is None or values is None:
             return list(map(str, lines))
         values = formats.values_of(values)
+        if self.need_ids:
+            empty = [i for i, v in enumerate(values) if v is None or not str(v).strip()]
+            reasons.update(dict.fromkeys(empty, "the id is empty"))
         if set(map(type, values)) == {str} and all(values):
             return values
         return [str(line if v is None or v == "" else v) for v, line in zip(values, lines)]
@@ -396,6 +408,8 @@ class Corpus:
                 labels = tuple(self._label(label, self.taxonomy) for label in labels)
             except LabelError as error:
                 return (), str(error).rstrip(".")
+        if self.one_label and (reason := several_labels(labels, self.taxonomy)):
+            return (), reason
         return labels, ""
 
     def _label(self, label: str, tree: Taxonomy) -> str:
@@ -406,18 +420,6 @@ class Corpus:
                 return tree.paths[min(nodes)]
         tree.index(label)
         return label
-
-    def _raw(self, row: dict[str, Any]) -> str:
-        """A row that was read, much as it was written."""
-        cells: dict[str, Any] = {
-            name: value[:RAW] if isinstance(value, str | list) else value
-            for name, value in row.items()
-        }
-        if self.format in ("jsonl", "parquet"):
-            return json.dumps(cells, ensure_ascii=False, default=str)
-        if self.format in ("csv", "tsv"):
-            return self.delimiter.join(cells.values())
-        return cells["text"]
 
     # ---- columns -------------------------------------------------------------------------------
 
@@ -480,8 +482,9 @@ class Corpus:
         if not self._text_columns:
             self._text_columns = find_text(self.columns, self._asked["text"])
             self.text_column = "+".join(self._text_columns) or None
-        if self.label_column is None:
-            self.label_column = find_column(self.columns, self._asked["label"], LABEL_NAMES)
+        if self.label_column is None or self.format == "jsonl":
+            asked = self._asked["label"]
+            self.label_column = find_label(self.name, self.format, self.columns, asked)
         if self.id_column is None:
             self.id_column = find_column(self.columns, self._asked["id"], ID_NAMES)
         if self.columns and not self._text_columns:

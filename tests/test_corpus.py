@@ -115,6 +115,20 @@ def test_rows_without_an_id_column_or_an_id_are_known_by_their_line(tmp_path):
     assert Corpus(put(tmp_path / "c.jsonl", jsonl(rows))).read().ids == ["1", "0", "3"]
 
 
+def test_an_empty_id_is_a_bad_row_where_ids_are_needed(tmp_path):
+    path = put(tmp_path / "b.csv", "id,text\n,one\n7,two\n \t,three\n")
+    corpus = Corpus(path, need_ids=True, skip_bad=True)
+    assert corpus.read().ids == ["7"]
+    assert [(bad.line, bad.reason) for bad in corpus.bad] == [
+        (2, "the id is empty"),
+        (4, "the id is empty"),
+    ]
+    rows = [{"id": None, "text": "one"}, {"id": 0, "text": "two"}, {"text": "three"}]
+    corpus = Corpus(put(tmp_path / "c.jsonl", jsonl(rows)), need_ids=True, skip_bad=True)
+    assert (corpus.read().ids, corpus.n_bad) == (["0"], 2)
+    assert Corpus(put(tmp_path / "a.csv", "text\none\n"), need_ids=True).read().ids == ["2"]
+
+
 def test_fasttext_lines(tmp_path):
     path = put(
         tmp_path / "d.txt",
@@ -311,6 +325,29 @@ def test_several_labels_in_a_cell(tmp_path):
     path = put(tmp_path / "e.csv", "text,label\na,x; y\nb,x|z\n")
     assert Corpus(path).read().labels == [("x; y",), ("x|z",)]
     assert Corpus(path, label_separator="|").read().labels == [("x; y",), ("x", "z")]
+
+
+def test_several_labels_are_a_bad_row_where_one_is_wanted(tmp_path):
+    tree = Taxonomy.from_paths(["food/fruit", "food/bread"])
+    path = put(tmp_path / "d.csv", "text,labels\na,fruit;bread\nb,fruit;food/fruit\nc,\n")
+    corpus = Corpus(path, taxonomy=tree, one_label=True, skip_bad=True)
+    assert corpus.read().labels == [("fruit", "food/fruit"), ()]
+    reason = "it has 2 labels, and each document of this project has one"
+    assert corpus.bad == [BadRow(str(path), 2, reason, "a,fruit;bread")]
+    with pytest.raises(CorpusError, match=rf"line 2: {reason} \(--skip-bad"):
+        Corpus(path, one_label=True).read()
+
+
+@pytest.mark.parametrize("late", [0, 3000], ids=["early", "late"])
+def test_json_with_two_columns_of_labels_asks_for_one(tmp_path, late):
+    rows = [{"text": "a", "labels": ["x"]}] * (late + 1) + [{"text": "b", "Label": "y"}]
+    path = put(tmp_path / "d.jsonl", jsonl(rows))
+    message = (
+        r'd\.jsonl has labels in two columns, "Label", "labels"\. Name the one to read: --label'
+    )
+    with pytest.raises(CorpusError, match=message):
+        Corpus(path, batch_size=500).read()
+    assert Corpus(path, label="labels").read().labels[-2:] == [("x",), ()]
 
 
 def test_labels_in_json_and_parquet_may_be_lists_or_numbers(tmp_path):

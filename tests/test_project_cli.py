@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from leafwise.cli import main
-from leafwise.corpus import Corpus
+from leafwise.corpus import Batch, Corpus
 from leafwise.store import Project
 from leafwise.taxonomy import Taxonomy
 
@@ -103,7 +103,18 @@ def test_several_labels(call, folder):
     write("several.csv", [("1", "both", "cats;dogs")], ("id", "text", "labels"))
     done = call("project", "new", "one.leafwise", "several.csv", "-t", "tree.yaml")
     assert done.code == 1
-    assert "Document 1: Got 2 labels, and each document of this project has one." in done.err
+    reason = "it has 2 labels, and each document of this project has one"
+    assert f"several.csv, line 2: {reason} (--skip-bad" in done.err
+    write("some.csv", [("1", "both", "cats;dogs"), ("2", "one node", "cats;animals/cats")],
+          ("id", "text", "labels"))  # fmt: skip
+    done = call("project", "new", "one.leafwise", "some.csv", "-t", "tree.yaml", "--skip-bad")
+    assert (done.code, done.err.splitlines()[1:]) == (0, [
+        "Left out 1 bad row; bad-rows.csv says why.", "some.csv: 1 document added, 1 label taken.",
+    ])  # fmt: skip
+    with open("bad-rows.csv", newline="") as file:
+        assert [(row["line"], row["reason"]) for row in csv.DictReader(file)] == [("2", reason)]
+    done = call("project", "add", "one.leafwise", "several.csv")
+    assert (done.code, reason in done.err) == (1, True)
     done = call("project", "new", "more.leafwise", "several.csv", "-t", "tree.yaml", "--several")
     assert done.code == 0
     with Project("more.leafwise") as project:
@@ -114,9 +125,14 @@ def test_a_tree_can_be_given_later(call, made, tmp_path):
     (tmp_path / "other.yaml").write_text("animals:\n  cats: [cat]\n  owls: [owl, hoot]\n")
     done = call("project", "add", "pets.leafwise", "--taxonomy", tmp_path / "other.yaml")
     assert '1 node added: "animals/owls".' in done.err
+    assert done.err.endswith(
+        "6 labels are taken away with nodes that are gone; the page's Tree can undo that.\n"
+    )
     with Project("pets.leafwise") as project:
         assert "animals/owls" in project.tree.taxonomy
+        assert project.info().n_labelled == 2
         assert project.tree.undo("me").what == "Took a tree of 3 nodes"
+        assert project.info().n_labelled == 8
     done = call("project", "add", "pets.leafwise")
     assert done.code == 2
     assert "Name documents to add, or a tree with --taxonomy." in done.err
@@ -151,9 +167,88 @@ def test_documents_without_ids_are_known_by_file_and_line(call, made):
     with Project("pets.leafwise") as project:
         for key, text in (
             ("plain.csv:2", "A cat"), ("plain.csv:3", "A dog"), ("lines.txt:2", "Another"),
-            ("labelled.ft:1", "A third"), ("stdin:1", "From afar"),
+            ("labelled.ft:1", "A third"), ("stdin-a5a2871af5bb8c5a", "From afar"),
         ):  # fmt: skip
             assert project.documents.find(key).text == text
+
+
+def test_standard_input_is_known_by_its_texts(call, made):
+    for lines, said in (
+        (b"A cat\nA dog\n", "2 documents added."),
+        (b"An owl\nA cat\n", "1 document added, 1 already there."),
+    ):
+        done = call("project", "add", "pets.leafwise", "-", "--format", "text", stdin=lines)
+        assert (done.code, done.err) == (0, f"standard input: {said}\n")
+    done = call("project", "add", "pets.leafwise", "-", stdin=b'{"id": "own", "text": "A bee"}\n')
+    with Project("pets.leafwise") as project:
+        assert project.documents.count() == 16 + 4
+        assert project.documents.find("own").text == "A bee"
+
+
+def test_line_numbers_of_two_files_are_not_taken_for_each_other(call, made):
+    write("noid.csv", [["A cat"], ["A dog"]], ["text"])
+    call("project", "add", "pets.leafwise", "noid.csv")
+    Path("sub").mkdir()
+    write("sub/noid.csv", [["A cat"], ["A boat"], ["A third"]], ["text"])
+    done = call("project", "add", "pets.leafwise", "sub/noid.csv")
+    assert (done.code, done.err) == (1, (
+        "Error: sub/noid.csv: 1 document has the id of another with another text, as ids are only "
+        "the name of the file and line numbers here (noid.csv:2). Nothing of it is added. Name a "
+        "column of ids with --id, or rename the file; if it is the same file with new texts, "
+        "--replace takes them.\n"
+    ))  # fmt: skip
+    with Project("pets.leafwise") as project:
+        assert project.documents.count() == 16 + 2
+    write("noid.csv", [["A cat"], ["A dog"], ["A third"]], ["text"])  # it grew
+    done = call("project", "add", "pets.leafwise", "noid.csv")
+    assert (done.code, done.err) == (0, "noid.csv: 1 document added, 2 already there.\n")
+    done = call("project", "add", "pets.leafwise", "sub/noid.csv", "--replace")
+    assert (done.code, "1 replaced by the new text" in done.err) == (0, True)
+
+
+def test_an_empty_id_takes_no_other_ones_place(call, folder):
+    write("d.csv", [("1", "cat one", "cats"), ("", "no id here", "cars"), (" ", "nor here", ""),
+                    ("3", "a third", "dogs")])  # fmt: skip
+    done = call("project", "new", "p.leafwise", "d.csv")
+    assert (done.code, done.err) == (
+        1, "Error: d.csv, line 3: the id is empty (--skip-bad goes on and lists such rows)\n",
+    )  # fmt: skip
+    done = call("project", "new", "p.leafwise", "d.csv", "--skip-bad")
+    assert done.err.splitlines()[1:] == [
+        "Left out 2 bad rows; bad-rows.csv says why.",
+        "d.csv: 2 documents added, 2 labels taken.",
+    ]
+    assert "d.csv,3,the id is empty," in Path("bad-rows.csv").read_text()
+    with Project("p.leafwise") as project:
+        assert project.documents.find("3").text == "a third"
+    done = call("classify", "d.csv", "-t", "tree.yaml")
+    assert (done.code, len(done.rows)) == (0, 4), done.err
+
+
+def test_what_adds_no_document_leaves_nothing(call, folder):
+    write("bad.csv", [("1", "", "cats"), ("2", "Fine", "dogs")])
+    done = call("project", "new", "p.leafwise", "bad.csv", "-t", "tree.yaml")
+    assert done.code == 1
+    assert done.err.splitlines()[1] == "No document was added: p.leafwise is removed again."
+    assert sorted(path.name for path in folder.iterdir()) == ["bad.csv", "docs.csv", "tree.yaml"]
+    done = call("project", "new", "p.leafwise", "docs.csv", "bad.csv", "-t", "tree.yaml")
+    assert (done.code, Path("p.leafwise").exists()) == (1, True)  # of which 16 are kept
+
+
+def test_a_tree_of_labels_goes_if_no_document_comes(call, folder):
+    call("project", "new", "p.leafwise")
+    write("one.csv", [("1", "A cat", "cats")])
+    with Project("p.leafwise") as project:
+        project.documents.add([Batch(["Other"], [()], ["lines.txt:1"], [1], {})])
+    Path("lines.txt").write_text("Another\n")
+    done = call("project", "add", "p.leafwise", "lines.txt", "one.csv")
+    assert (done.code, done.err.splitlines()[:2]) == (1, [
+        "The project had no tree: the labels make one of 1 node.",
+        "No document was added: the tree is taken back.",
+    ])  # fmt: skip
+    with Project("p.leafwise") as project:
+        assert (len(project.tree.taxonomy), project.documents.count()) == (1, 1)
+        assert project.check() == []
 
 
 def test_columns_formats_and_encodings(call, made):
@@ -340,6 +435,9 @@ def test_fit_says_why_it_cannot(call, folder):
         (("new", "x.leafwise", "no.csv"), 1, "There is no file no.csv."),
         (("new", "x.leafwise", "-t", "no.yaml"), 1, "There is no file or folder no.yaml."),
         (("new", "x.leafwise", "-l", "klingon"), 2, "--language klingon: expected one of"),
+        (("new", "x.leafwise", "-l", "de"), 2, "--language de: did you mean german? Expected one"),
+        (("new", "x.leafwise", "-l", "Frensh"), 2, "--language Frensh: did you mean french?"),
+        (("export", "pets.leafwise", "--tree", "-"), 2, "--tree -: the tree goes to a file"),
         (("info", "no.leafwise"), 1, "There is no file {}no.leafwise. leafwise project new makes"),
         (("info", "docs.csv"), 1, "{}docs.csv is not a leafwise project."),
         (("add", "docs.csv", "docs.csv"), 2, "DOCS and --project are the same file"),
@@ -436,3 +534,15 @@ def test_the_page_shows_what_happens(capsys, tmp_path, monkeypatch):
         figures = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d|\d+\.\d+|\d+ KB")
         found = said.out + said.err if "..." not in said.err else said.out
         assert figures.sub("#", found) == figures.sub("#", shown), command
+
+
+def test_damage_that_is_met_late_is_told(call, made):
+    with Project("pets.leafwise") as project:
+        project._db._writer.execute("DROP TABLE labels")
+    done = call("project", "export", "pets.leafwise", "-o", "out.csv")
+    assert done.code == 1
+    assert done.err == (
+        "Error: the project is damaged: no such table: labels. Go back to a backup, if there is "
+        "one.\n"
+    )
+    assert not Path("out.csv").exists()

@@ -1,7 +1,11 @@
 """The project file: documents, labels with their history, the tree, runs; and what must hold."""
 
+import os
 import sqlite3
+import tempfile
 import threading
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,7 +104,10 @@ def test_a_project_that_cannot_be_made_leaves_no_file(tmp_path):
     [
         (b"", "is not a leafwise project"),
         (b"id,text\n1,a\n", "is not a leafwise project"),
-        (b"SQLite format 3\x00" + b"\x01" * 500, "cannot be opened"),
+        (
+            b"SQLite format 3\x00" + b"\x01" * 500,
+            r"cannot be opened: .*\. Go back to a backup, if there is one\.$",
+        ),
     ],
 )
 def test_a_foreign_file_is_told(tmp_path, content, message):
@@ -117,6 +124,36 @@ def test_a_missing_file_and_another_database_are_told(tmp_path):
     sqlite3.connect(tmp_path / "b.db").execute("CREATE TABLE t (a)").connection.close()
     with pytest.raises(ProjectError, match="is a database, but not a leafwise project"):
         Project(tmp_path / "b.db")
+
+
+@contextmanager
+def without_rights():
+    """Be nobody in particular: modes of files say nothing to root."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders have no such mode there")
+@pytest.mark.parametrize("mode", [0o444, 0o666], ids=["file", "folder"])
+def test_a_project_that_cannot_be_written_says_what_to_do(pets, mode):
+    with tempfile.TemporaryDirectory() as folder:  # the folders of pytest are for one user alone
+        path = Path(folder, "a.leafwise")
+        Project.create(path, pets).close()
+        path.chmod(mode)
+        os.chmod(folder, 0o555)
+        message = (
+            rf"{path} cannot be opened: the file and its folder must be writable, also to look at "
+            r"it\. Change that, or copy the file to a folder of yours and open the copy\.$"
+        )
+        with without_rights(), pytest.raises(ProjectError, match=message):
+            Project(path)
+        os.chmod(folder, 0o755)
 
 
 def test_a_newer_file_is_told(tmp_path, pets):
@@ -244,6 +281,22 @@ def test_a_bad_document_keeps_the_batches_before_it(project):
     assert project.documents.count() == n + 1
 
 
+@pytest.mark.parametrize(("labels", "ids"), [([()], ["a", "b"]), ([(), ()], ["a"])])
+def test_a_batch_has_as_many_of_each(project, labels, ids):
+    n = project.documents.count()
+    message = f"2 texts, labels for {len(labels)} and {len(ids)} ids: expected as many of each"
+    with pytest.raises(CorpusError, match=message):
+        project.documents.add([batch(["one", "two"], labels, ids)])
+    assert project.documents.count() == n
+
+
+def test_documents_that_differ_are_counted_before_they_are_added(project):
+    count = project.documents.n_differing
+    project.documents.add([batch(["one", "two"], ids=["1", "2"])], prefix="a.csv:")
+    assert count([batch(["one", "2", "3"], ids=["1", "2", "3"])], prefix="a.csv:") == 1
+    assert count([batch(["x"], ids=["1"])], prefix="b.csv:") == 0
+
+
 def test_missing_documents_are_told(project):
     with pytest.raises(MissingError, match='There is no document "nope"'):
         project.documents.find("nope")
@@ -366,8 +419,9 @@ def test_no_update_is_lost(project):
         label(project, "d0", "dogs", by="bob", seen=shown.version)
     shown = project.documents.find("d0")
     project.labels.answer(shown.id, (), by="ada")
-    with pytest.raises(ConflictError, match="was taken away meanwhile"):
-        label(project, "d0", "dogs", by="bob", seen=shown.version)
+    for seen in (shown.version, 0):
+        with pytest.raises(ConflictError, match="was taken away meanwhile"):
+            label(project, "d0", "dogs", by="bob", seen=seen)
 
 
 def test_an_answer_that_comes_twice_is_one(project):
@@ -601,8 +655,24 @@ def test_a_run_that_is_under_way_changes_nothing(project, model):
     assert project.documents.get(1).prediction.path == "animals/cats"
 
 
-def test_a_newer_run_takes_the_place_of_one_under_way(project, model):
-    old, new = project.runs.start(), project.runs.start()
+def test_there_is_one_run_at_a_time(project):
+    started = project.runs.start()
+    with pytest.raises(ProjectError, match="Another program is fitting this project, since"):
+        project.runs.start()
+    assert project.runs.running() == started
+    assert project.runs.of_process(os.getpid()) == started
+    project.runs.stop(started.id)
+    assert project.runs.running() is None
+    project.runs.start()
+
+
+@pytest.mark.parametrize("gone", ["pid = 2147483647", "told = '2020-01-01T00:00:00.000+00:00'"])
+def test_a_run_takes_the_place_of_one_whose_process_is_gone(project, model, gone):
+    old = project.runs.start()
+    with database.Database.alone(project.path) as db:
+        db.execute(f"UPDATE runs SET {gone}")
+    assert project.runs.running() is None
+    new = project.runs.start()
     with pytest.raises(ProjectError, match="Run 1 was stopped, or another took its place"):
         project.runs.tell(old.id, "Sorting", 0.5)
     with pytest.raises(ProjectError, match="Run 1 was stopped"):

@@ -1,6 +1,7 @@
 """The live model of a project: real files, real processes beside this one."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,10 +55,21 @@ def project(tmp_path, many):
         yield project
 
 
+@pytest.fixture(scope="session")
+def fitted_file(tmp_path_factory, many):
+    path = tmp_path_factory.mktemp("fitted") / "p.leafwise"
+    with Project.create(path, many[0]) as project:
+        fill(project, many[1], many[3])
+        assert refit(project).state == "done"
+    return path
+
+
 @pytest.fixture
-def fitted(project):
-    assert refit(project).state == "done"
-    return project
+def fitted(tmp_path, fitted_file):
+    """The same, after a run."""
+    shutil.copy(fitted_file, tmp_path / "p.leafwise")
+    with Project(tmp_path / "p.leafwise") as project:
+        yield project
 
 
 @pytest.fixture
@@ -512,6 +524,25 @@ def test_a_label_is_kept_though_learning_fails(bench, monkeypatch):
     assert bench._background.soon
 
 
+def test_what_was_undone_or_corrected_is_forgotten(bench, many):
+    task = bench.next("ann")
+    text, before = task.document.text, task.suggestions
+    wrong = before[-1].path
+    bench.answer(task.document.id, [wrong], by="ann")
+    assert bench.suggest([text])[0][0].path == wrong
+    bench.undo("ann")
+    assert bench.suggest([text])[0][: len(before)] == before
+    assert bench.next("ann").suggestions == before
+    for path in (wrong, before[1].path):
+        bench.answer(task.document.id, [path], by="ann")
+    fresh = bench.suggest([text])[0]
+    assert fresh[0].path == before[1].path
+    bench.undo("ann")
+    bench.undo("ann")
+    bench.answer(task.document.id, [before[1].path], by="ann")
+    assert bench.suggest([text])[0] == fresh
+
+
 def test_undo(bench):
     task = bench.next("ann")
     id = task.document.id
@@ -760,6 +791,30 @@ def test_a_run_says_how_far_it_is_and_only_one_runs(fitted):
         assert len(fitted.runs.all()) == 2
 
 
+def test_the_run_of_another_program_is_waited_for_and_taken(fitted, many):
+    with Workbench(fitted) as bench, Project(fitted.path) as other:
+        wait_for(lambda: is_idle(bench))
+        begun = other.runs.start()
+        before = bench._live.run
+        assert bench.status()[:2] == ("running", "refit")
+        bench.edit(changes.rename(fitted.tree.taxonomy, "a/x", "new"), "", by="ann")
+        time.sleep(1.5)  # an edit would bring a run, if there were none
+        assert fitted.runs.running() == begun
+        other.runs.stop(begun.id)
+        assert refit(other).state == "done"
+        wait_for(lambda: bench._live.run > before)
+        assert "a/new" in bench.model.classes_
+        wait_for(lambda: is_idle(bench))
+        assert bench.status().message == ""
+
+
+def test_a_fit_beside_another_is_refused(fitted):
+    begun = fitted.runs.start()
+    with pytest.raises(ProjectError, match="Another program is fitting this project, since"):
+        refit(fitted)
+    assert fitted.runs.running() == begun
+
+
 def test_a_killed_child_changes_nothing(fitted):
     before = fitted.runs.current()
     with Workbench(fitted) as bench:
@@ -794,6 +849,8 @@ def test_closing_ends_a_run(fitted):
 
 def test_what_a_process_left_that_is_gone(fitted):
     fitted.runs.start()
+    with fitted._db.writing() as db:
+        db.execute("UPDATE runs SET pid = 2147483647 WHERE state = 'running'")
     draft = fitted.drafts.start(None, 3, by="ann")
     with Workbench(fitted, background=False) as bench:
         assert bench.status().state == "idle"

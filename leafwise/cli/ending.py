@@ -43,6 +43,12 @@ class Group(TyperGroup):
             raise typer.Exit(OK) from None
 
 
+def _damage() -> tuple[type[Exception], ...]:
+    """What SQLite raises, where it was used: importing it for others would cost time."""
+    module = sys.modules.get("sqlite3")
+    return () if module is None else (module.DatabaseError,)
+
+
 def run(command: Callable[[], Any]) -> int:
     """Return the exit code of a command, after saying what went wrong."""
     try:
@@ -54,6 +60,9 @@ def run(command: Callable[[], Any]) -> int:
         return BAD_OUTPUT
     except LeafwiseError as error:
         say(f"Error: {error}")
+        return BAD_INPUT
+    except _damage() as error:  # met after a project was opened
+        say(f"Error: the project is damaged: {error}. Go back to a backup, if there is one.")
         return BAD_INPUT
     except MemoryError:
         say("Error: there is not enough memory. Try fewer or shorter documents at a time.")

@@ -86,12 +86,30 @@ def check_picture(path: Path) -> None:
         )
 
 
+_CODES = {
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fr": "french",
+    "it": "italian",
+    "nl": "dutch",
+    "pt": "portuguese",
+    "ru": "russian",
+    "sv": "swedish",
+}
+
+
 def check_language(language: str) -> None:
+    from difflib import get_close_matches
+
     import Stemmer
 
     known = sorted({"none", *Stemmer.algorithms()})
     if language not in known:
-        usage(f"--language {language}: expected one of {', '.join(known)}.")
+        asked = language.strip().lower()
+        near = get_close_matches(_CODES.get(asked, asked), known, 1)
+        hint = f"did you mean {near[0]}? Expected" if near else "expected"
+        usage(f"--language {language}: {hint} one of {', '.join(known)}.")
 
 
 _IN_PLACE = {("DOCS", "--output"), ("DOCS", "--assign"), ("--taxonomy", "--out")}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,10 +34,10 @@ from leafwise.cli.options import (
     TreeFile,
 )
 from leafwise.cli.talking import count, progress, say, say_bad, steps, usage
-from leafwise.exceptions import LeafwiseError
+from leafwise.exceptions import CorpusError, LeafwiseError
 
 if TYPE_CHECKING:
-    from leafwise.corpus import Corpus
+    from leafwise.corpus import Batch, Corpus
     from leafwise.store import Project
     from leafwise.store.records import Info
     from leafwise.taxonomy import Taxonomy
@@ -55,6 +56,7 @@ Documents = typer.Argument(
     help="CSV, TSV, JSONL, Parquet, fastText or text files (.gz too), folders of one folder per "
     "node, or - for standard input.",
 )
+STDIN = "stdin-"  # begins the ids of documents from standard input that have none
 
 
 # ---- new and add --------------------------------------------------------------------------------
@@ -92,14 +94,22 @@ def project_new(
     _check_bad_rows(file, docs, taxonomy, skip_bad, bad_rows)
     check_language(language)
     tree = load_taxonomy(taxonomy)
-    options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
+    options: dict[str, Any] = {"text": text, "label": label, "id": id}
+    options |= {"format": format, "encoding": encoding, "need_ids": True, "one_label": not several}
     corpora = [open_corpus(one, tree, skip_bad, bad_rows, **options) for one in docs]
     if tree is None:
         tree = _tree_of(corpora)
     with Project.create(file, tree, name=name, several=several, language=language) as project:
         n_nodes = project.info().n_nodes
         say(f"Made {file}, with {_nodes_of(n_nodes)}.")
-        _add_all(project, corpora, tree, replace=False)
+        try:
+            _add_all(project, corpora, tree, replace=False)
+        except LeafwiseError:
+            if not project.documents.count():  # the same command shall work once the cause is gone
+                project.close()
+                os.remove(file)
+                say(f"No document was added: {file} is removed again.")
+            raise
 
 
 @app.command("add")
@@ -122,7 +132,8 @@ def project_add(
     """Add documents to a project, and the labels that they have.
 
     A document is known by its id, so that what is there already is not added twice: after an
-    interruption, run the same command again. Without a column of ids, they are FILE:LINE.
+    interruption, run the same command again. Without a column of ids, they are FILE:LINE; those
+    of standard input are made of the text.
 
     --taxonomy gives the project a tree, or another one: labels stay with nodes of the same path.
 
@@ -133,18 +144,40 @@ def project_add(
         usage("Name documents to add, or a tree with --taxonomy.")
     _check_bad_rows(file, docs, taxonomy, skip_bad, bad_rows)
     given = load_taxonomy(taxonomy)
-    options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
+    options: dict[str, Any] = {"text": text, "label": label, "id": id}
+    options |= {"format": format, "encoding": encoding, "need_ids": True}
     with _opened(file) as project:
+        options["one_label"] = not project.several
         if given is not None:
-            say(*project.tree.replace(given, by="import") or ["The tree is as it was."])
+            say(*_replace_tree(project, given))
         tree: Taxonomy | None = project.tree.taxonomy
         if tree is not None and len(tree) == 1:
             tree = None
         corpora = [open_corpus(one, tree, skip_bad, bad_rows, **options) for one in docs]
-        if tree is None and (tree := _tree_of(corpora)) is not None:
+        made = tree is None and (tree := _tree_of(corpora)) is not None
+        if tree is not None and made:
             project.tree.replace(tree, by="import")
             say(f"The project had no tree: the labels make one of {count(len(tree) - 1, 'node')}.")
-        _add_all(project, corpora, tree, replace)
+        before = project.documents.count()
+        try:
+            _add_all(project, corpora, tree, replace)
+        except LeafwiseError:
+            if made and project.documents.count() == before:
+                project.tree.undo(by="import")
+                say("No document was added: the tree is taken back.")
+            raise
+
+
+def _replace_tree(project: Project, tree: Taxonomy) -> list[str]:
+    """Give a project another tree; say what changed, and what became of labels."""
+    before = int(project.tree.counts().confirmed.sum())
+    said = project.tree.replace(tree, by="import") or ["The tree is as it was."]
+    if lost := before - int(project.tree.counts().confirmed.sum()):
+        one = lost == 1
+        what = f"{count(lost, 'label')} {'is' if one else 'are'} taken away"
+        gone = "a node that is gone" if one else "nodes that are gone"
+        said.append(f"{what} with {gone}; the page's Tree can undo that.")
+    return said
 
 
 def _check_bad_rows(
@@ -184,9 +217,10 @@ def _add_all(
         before = project.documents.count()
         try:
             with progress("Adding", corpus), data_errors():
-                added = project.documents.add(
-                    corpus.batches(), prefix=_prefix(corpus), replace=replace
-                )
+                prefix = _prefix(corpus)
+                if prefix not in ("", STDIN) and not replace:
+                    _check_lines(project, corpus, prefix)
+                added = project.documents.add(_batches(corpus), prefix=prefix, replace=replace)
         except KeyboardInterrupt:
             kept = project.documents.count() - before
             say(
@@ -203,8 +237,30 @@ def _prefix(corpus: Corpus) -> str:
     """Return what makes ids of line numbers, which every file has, ids of documents."""
     if corpus.id_column is not None and corpus.format not in ("fasttext", "text"):
         return ""
-    name = "stdin" if corpus.source == "-" else os.path.basename(corpus.source)
-    return f"{name}:"
+    return STDIN if corpus.source == "-" else f"{os.path.basename(corpus.source)}:"
+
+
+def _batches(corpus: Corpus) -> Iterator[Batch]:
+    """Read documents; those of standard input, which has no name, are known by what they say."""
+    for batch in corpus.batches():
+        if _prefix(corpus) == STDIN:
+            # 64 bits: with 32, two of 100,000 texts would likely be taken for one.
+            ids = [hashlib.sha256(text.encode()).hexdigest()[:16] for text in batch.texts]
+            batch = batch._replace(ids=ids)
+        yield batch
+
+
+def _check_lines(project: Project, corpus: Corpus, prefix: str) -> None:
+    """Refuse a file whose lines are those of another file of that name, or of an older state."""
+    n = project.documents.n_differing(corpus.batches(), prefix=prefix)
+    if n:
+        have = "has the id of another" if n == 1 else "have the ids of others"
+        raise CorpusError(
+            f"{corpus.name}: {count(n, 'document')} {have} with another text, as ids are only the "
+            f"name of the file and line numbers here ({prefix}2). Nothing of it is added. Name a "
+            "column of ids with --id, or rename the file; if it is the same file with new texts, "
+            "--replace takes them."
+        )
 
 
 def _added(corpus: Corpus, added: Any, replace: bool) -> list[str]:
@@ -357,6 +413,8 @@ def project_export(
 
     if output is None and tree is None:
         usage("Name a file: -o sorted.csv for documents, --tree tree.yaml for the tree.")
+    if str(tree) == "-":
+        usage("--tree -: the tree goes to a file, whose name says the format. Name one: tree.yaml.")
     check_apart(project=file, output=output, tree=tree)
     to: Any = output
     if output == "-":
@@ -386,7 +444,7 @@ def project_fit(file: ProjectFile) -> None:
         try:
             run = refit(project, lambda step, share: show(step, round(100 * share), 100))
         except KeyboardInterrupt:
-            if (begun := project.runs.running()) is not None:
+            if (begun := project.runs.of_process(os.getpid())) is not None:
                 project.runs.stop(begun.id)
             say("Interrupted. The model and all labels are as they were.")
             raise typer.Exit(INTERRUPTED) from None

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import leafwise
 from leafwise.store import Project
+from leafwise.store.records import Run
 
 _TICK = 0.25  # seconds between looks
 _SETTLED = 1.0  # seconds without another edit or import, before a run takes note
@@ -135,6 +136,7 @@ class Background:
         self._seen: _Seen | None = None
         self._changed: tuple[tuple[int, int], float] | None = None  # since when it is like that
         self._counted = (0, -_COUNT_EVERY)  # documents, and when
+        self._run = self._last_run()  # that on_run knows of
         self._wake, self._closed = threading.Event(), threading.Event()
         self._tidy()
         self._watcher = threading.Thread(target=self._watch, name="leafwise", daemon=True)
@@ -175,15 +177,14 @@ class Background:
         run = self._project.runs.current()
         labels = 0 if run is None else run.n_labels
         new = self._project.labels.last() - (0 if run is None else run.last_answer)
-        job = self._job
-        if job is not None:
-            kind, step, share = "grow", "Growing", 0.0
-            if job.draft is None:
-                at = self._project.runs.running()
-                kind = "refit"
-                step, share = ("Starting", 0.0) if at is None else (at.step, at.share)
+        job, at = self._job, self._project.runs.running()
+        if job is not None and job.draft is not None:
             seconds = time.monotonic() - job.began
-            return Status("running", kind, step, share, seconds, "", labels, new)
+            return Status("running", "grow", "Growing", 0.0, seconds, "", labels, new)
+        if job is not None or at is not None:  # the latter may be another program's
+            step, share = ("Starting", 0.0) if at is None else (at.step, at.share)
+            seconds = 0.0 if job is None else time.monotonic() - job.began
+            return Status("running", "refit", step, share, seconds, "", labels, new)
         state = "failed" if self._message else "idle"
         if run is None and self._is_empty():
             state = "empty"
@@ -211,8 +212,23 @@ class Background:
                 self._collect(self._job)
         elif self._drafts:
             self._start(self._drafts.pop(0))
-        elif self._is_due():
+        elif self._last_run() != self._run:  # another program's
+            self._take_note(self._project.runs.current())
+        elif self._is_due() and self._project.runs.running() is None:
             self._start(None)
+
+    def _last_run(self) -> int:
+        run = self._project.runs.current()
+        return 0 if run is None else run.id
+
+    def _take_note(self, run: Run | None) -> None:
+        """Take a run that came to its end."""
+        assert run is not None
+        self._message = ""
+        self._seen = _Seen(run.last_answer, run.n_documents, run.tree)
+        self._counted = (0, -_COUNT_EVERY)  # to be compared with it
+        self._on_run()
+        self._run = run.id
 
     def _is_due(self) -> bool:
         now = self._now()
@@ -242,12 +258,12 @@ class Background:
 
     def _tidy(self) -> None:
         """Take note of the last run, and end what a process left that is gone."""
-        if (left := self._project.runs.running()) is not None:
-            self._project.runs.stop(left.id)
+        last = self._project.runs.last()
+        if last is not None and last.state == "running" and self._project.runs.running() is None:
+            self._project.runs.stop(last.id)
         for draft in self._project.drafts.open():
             if draft.state == "running":
                 self._project.drafts.fail(draft.id, "Growing was interrupted: start it again.")
-        last = self._project.runs.last()
         if last is not None and last.state == "failed":
             self._message = "".join(last.report[:1])
         if last is not None and last.state in ("done", "failed"):
@@ -266,22 +282,19 @@ class Background:
         try:
             how = job.ending()
             if job.draft is None:
-                self._take_run(how, job.process.returncode)
+                self._take_run(how, self._project.runs.of_process(job.process.pid))
             else:  # says nothing of one that has ended well, or failed for a reason of its own
                 self._project.drafts.fail(job.draft, f"Growing was interrupted: {how}.")
         finally:
             self._job = None
 
-    def _take_run(self, how: str, status: int) -> None:
-        run = self._project.runs.last()
-        if run is not None and run.state == "running":
+    def _take_run(self, how: str, run: Run | None) -> None:
+        if run is not None and run.state == "running":  # it was killed
             self._project.runs.stop(run.id)
-        elif run is not None and run.state in ("done", "failed"):
-            self._seen = _Seen(run.last_answer, run.n_documents, run.tree)
-            self._counted = (0, -_COUNT_EVERY)  # to be compared with it
-        if run is not None and run.state == "done" and status == 0:
-            self._on_run()
+        if run is not None and run.state == "done":
+            self._take_note(run)
         elif run is not None and run.state == "failed":
             self._message = "".join(run.report[:1])
-        elif not self._closed.is_set():
+            self._seen = _Seen(run.last_answer, run.n_documents, run.tree)
+        elif not self._closed.is_set() and self._project.runs.running() is None:
             self._message = f"The fit was interrupted: {how}."

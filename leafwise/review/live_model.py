@@ -71,6 +71,7 @@ class LiveModel:
         self.run = run
         self.learned = learned
         self._project = project
+        self._taught: set[int] = set()  # documents whose labels it got since the run
         self._ids = ids  # of the nodes of its tree, in the file
         self._version = -1  # of the tree that it follows
 
@@ -110,6 +111,12 @@ class LiveModel:
         heirs = [id] if id in number else self._project.tree.resolve([id])
         return number.get(heirs[0], -1) if heirs else -1
 
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it has learned something that does not hold any more, and cannot forget."""
+        answers = self._project.labels.answers(after=self.learned, limit=_MOST_LEARNED + 1)
+        return any(one.document in self._taught for one in answers if one.labels is not None)
+
     def learn(self) -> bool:
         """Learn what was answered since; False where it takes a run to learn that."""
         last = self._project.labels.last()
@@ -120,6 +127,7 @@ class LiveModel:
         if len(answers) > _MOST_LEARNED:
             return False
         said = {answer.document for answer in answers if answer.labels is not None}
+        self._taught |= said
         labels = self._project.labels.of(said)  # as they are now, by the tree as it is now
         texts = self._project.documents.texts(labels)
         try:

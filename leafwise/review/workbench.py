@@ -278,6 +278,8 @@ class Workbench:
     def undo(self, by: str) -> Answer | None:
         """Take back a person's last answer; its document is the next that they get."""
         answer = self.project.labels.undo(by)
+        if answer is not None and answer.labels is not None:
+            self._load()  # a model cannot forget: the last run's learns the other answers again
         if answer is not None:
             with self._lock:
                 id = answer.document
@@ -318,7 +320,9 @@ class Workbench:
     def _learn(self) -> None:
         """Learn what was answered. An answer is kept already, whatever becomes of this."""
         live = self._current()
-        if live is not None:
+        if live is not None and live.is_wrong:
+            self._load()
+        elif live is not None:
             self._background.soon |= not live.learn()
         self._background.wake()
 

@@ -45,7 +45,7 @@ class Database:
             self._migrate()
         except sqlite3.Error as error:
             self.close()
-            raise ProjectError(f"{self.path} cannot be opened: {error}.") from error
+            raise self._refused("opened", error) from error
         except ProjectError:
             self.close()
             raise
@@ -110,7 +110,7 @@ class Database:
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                raise ProjectError(f"{self.path} cannot be written: {error}.") from error
+                raise self._refused("written", error) from error
             self._local.writing = True
             try:
                 yield self._writer
@@ -119,7 +119,7 @@ class Database:
                 with suppress(sqlite3.Error):
                     self._writer.execute("ROLLBACK")
                 if isinstance(error, sqlite3.OperationalError):  # a full disk, say
-                    raise ProjectError(f"{self.path} cannot be written: {error}.") from error
+                    raise self._refused("written", error) from error
                 raise
             finally:
                 self._local.writing = False
@@ -196,6 +196,19 @@ class Database:
             raise ProjectError(f"{self.path} cannot be read: {error.strerror}.") from None
         if start != _MAGIC:
             raise ProjectError(f"{self.path} is not a leafwise project.")
+
+    def _refused(self, what: str, error: sqlite3.Error) -> ProjectError:
+        """Say why SQLite did not do it, and what helps."""
+        name = getattr(error, "sqlite_errorname", "")  # errors of Python's own have none
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+            return ProjectError(
+                f"{self.path} cannot be {what}: the file and its folder must be writable, also to "
+                "look at it. Change that, or copy the file to a folder of yours and open the copy."
+            )
+        hint = ""
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            hint = " Go back to a backup, if there is one."
+        return ProjectError(f"{self.path} cannot be {what}: {error}.{hint}")
 
     def _check_application(self) -> None:
         (found,) = self._writer.execute("PRAGMA application_id").fetchone()

@@ -54,6 +54,7 @@ class Documents:
         """
         total = Added(0, 0, 0, 0)
         for batch in batches:
+            _check_lengths(batch)
             with self._db.writing() as db:
                 added = self._add(db, batch, prefix, by, replace)
             total = Added(*(a + b for a, b in zip(total, added)))
@@ -64,7 +65,7 @@ class Documents:
     def _add(
         self, db: sqlite3.Connection, batch: Batch, prefix: str, by: str, replace: bool
     ) -> Added:
-        there = self._by_keys(db, [prefix + id for id in batch.ids])
+        there = self._by_keys([prefix + id for id in batch.ids])
         new: list[tuple[int, str, str]] = []
         changed: list[tuple[int, str, str]] = []
         numbers, n_same = [], 0
@@ -94,12 +95,27 @@ class Documents:
         n_labels = self._label(db, batch, numbers, prefix, by)
         return Added(len(new), n_same, len(changed), n_labels)
 
-    def _by_keys(self, db: sqlite3.Connection, keys: list[str]) -> dict[str, tuple[int, str]]:
+    def n_differing(self, batches: Iterable[Batch], *, prefix: str) -> int:
+        """Count documents whose key is there already with another text, before they are added.
+
+        Nothing is read where no key begins with the prefix.
+        """
+        mine = "SELECT 1 FROM documents WHERE key >= ? AND key < ? || char(0x10ffff) LIMIT 1"
+        if self._db.value(mine, (prefix, prefix)) is None:
+            return 0
+        n = 0
+        for batch in batches:
+            there = self._by_keys([prefix + id for id in batch.ids])
+            pairs = zip(batch.ids, batch.texts)
+            n += sum(there.get(prefix + id, (0, text))[1] != text for id, text in pairs)
+        return n
+
+    def _by_keys(self, keys: list[str]) -> dict[str, tuple[int, str]]:
         found = {}
         for start in range(0, len(keys), MANY):
             part = keys[start : start + MANY]
             marks = ",".join("?" * len(part))
-            for id, key, text in db.execute(
+            for id, key, text in self._db.rows(
                 f"SELECT id, key, text FROM documents WHERE key IN ({marks})", part
             ):
                 found[key] = (id, text)
@@ -179,8 +195,8 @@ class Documents:
             labels = self._labels.of(ids)
             versions = dict(
                 self._db.rows_of(
-                    "SELECT document, max(answer) FROM labels WHERE document IN ({}) "
-                    "GROUP BY document",
+                    "SELECT document, max(id) FROM answers WHERE document IN ({}) "
+                    "AND NOT undone AND nodes IS NOT NULL GROUP BY document",
                     ids,
                 )
             )
@@ -327,6 +343,15 @@ class Documents:
         page, more = found[:limit], len(found) > limit
         cursor = json.dumps(page[-1]) if more else None
         return Page(self.some(row[2] for row in page), cursor)
+
+
+def _check_lengths(batch: Batch) -> None:
+    n = [len(batch.texts), len(batch.labels), len(batch.ids)]
+    if len(set(n)) > 1:
+        raise CorpusError(
+            f"A batch has {n[0]:,} texts, labels for {n[1]:,} and {n[2]:,} ids: expected as many "
+            "of each. A document without a label has ()."
+        )
 
 
 def _match(words: list[str]) -> str:

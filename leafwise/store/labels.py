@@ -183,9 +183,11 @@ class Labels:
         return self._named(self._db.rows("SELECT document, node FROM labels"))
 
     def version(self, document: int) -> int:
-        """Return the answer that gave a document its labels, 0 where it has none."""
+        """Return the last answer that holds, which gave or took its labels; 0 without one."""
         return self._db.value(
-            "SELECT coalesce(max(answer), 0) FROM labels WHERE document = ?", (document,)
+            "SELECT coalesce(max(id), 0) FROM answers WHERE document = ? AND NOT undone "
+            "AND nodes IS NOT NULL",
+            (document,),
         )
 
     def read(self, labels: Iterable[Any], state: State) -> list[int]:

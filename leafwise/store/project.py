@@ -81,7 +81,9 @@ class Project:
             _ = self.tree.state
         except (sqlite3.Error, LeafwiseError, ValueError, TypeError, KeyError) as error:
             db.close()
-            raise ProjectError(f"{self.path} is damaged: {error}") from error
+            raise ProjectError(
+                f"{self.path} is damaged: {error}. Go back to a backup, if there is one."
+            ) from error
 
     def close(self) -> None:
         self._db.close()

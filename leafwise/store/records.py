@@ -27,7 +27,7 @@ class Document(NamedTuple):
     key : the id that its owner gave it
     text : str
     labels : paths of the nodes it is confirmed to be on
-    version : the answer that gave it its labels, 0 where it has none
+    version : the last answer that gave it labels or took them away; 0 without one
     prediction : Prediction or None
     """
 

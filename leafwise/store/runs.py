@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tempfile
 import zlib
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from leafwise.store.records import Run, now
 from leafwise.store.tree import State, Tree
 
 _PART = 4 << 20  # bytes of a model in one row
+_SILENT = timedelta(hours=6)  # a step of a fit does not take longer
 _ROWS = 5_000  # rows in one transaction, about
 _RUN = (
     "SELECT id, at, ended, state, step, share, n_documents, n_labels, last_answer, tree, report, "
@@ -40,18 +43,23 @@ class Runs:
     # ---- a run that is on its way ----
 
     def start(self) -> Run:
-        """Begin a run; one that is under way is stopped."""
+        """Begin a run. There is one at a time; one whose process is gone counts as stopped."""
         with self._db.writing() as db:
+            if (other := self.running()) is not None:
+                raise ProjectError(
+                    f"Another program is fitting this project, since {other.at[11:16]} UTC. Wait "
+                    "until it is done."
+                )
             db.execute(
                 "UPDATE runs SET state = 'stopped', ended = ? WHERE state = 'running'", (now(),)
             )
             state = self._tree.state
             run = db.execute(
-                "INSERT INTO runs (at, state, n_documents, n_labels, last_answer, tree) SELECT ?, "
-                "'running', (SELECT count(*) FROM documents), "
+                "INSERT INTO runs (at, told, pid, state, n_documents, n_labels, last_answer, tree) "
+                "SELECT ?, ?, ?, 'running', (SELECT count(*) FROM documents), "
                 "(SELECT count(DISTINCT document) FROM labels), "
                 "(SELECT coalesce(max(id), 0) FROM answers), ?",
-                (now(), state.version),
+                (now(), now(), os.getpid(), state.version),
             ).lastrowid
             assert run is not None
         self._states = {run: state}
@@ -60,7 +68,8 @@ class Runs:
 
     def tell(self, run: int, step: str, share: float) -> None:
         """Say what a run is doing, and how much of it is done."""
-        self._write(run, "UPDATE runs SET step = ?, share = ? WHERE id = ?", (step, share, run))
+        sql = "UPDATE runs SET step = ?, share = ?, told = ? WHERE id = ?"
+        self._write(run, sql, (step, share, now(), run))
 
     def add_predictions(
         self,
@@ -155,7 +164,13 @@ class Runs:
         return next(iter(self._all("WHERE state = 'done' ORDER BY id DESC LIMIT 1")), None)
 
     def running(self) -> Run | None:
-        return next(iter(self._all("WHERE state = 'running' ORDER BY id DESC LIMIT 1")), None)
+        """Return the run that is under way, in whichever process."""
+        row = self._db.one("SELECT id, pid, told FROM runs WHERE state = 'running'")
+        return self.get(row[0]) if row is not None and _is_there(*row[1:]) else None
+
+    def of_process(self, pid: int) -> Run | None:
+        """Return the last run of a process."""
+        return next(iter(self._all("WHERE pid = ? ORDER BY id DESC LIMIT 1", (pid,))), None)
 
     def last(self) -> Run | None:
         """Return the newest run, whatever became of it."""
@@ -244,6 +259,19 @@ class Runs:
                             f"(SELECT {column} FROM {table} WHERE run = ? LIMIT ?)",
                             (run, run, _ROWS if table != "models" else 16),
                         ).rowcount
+
+
+def _is_there(pid: int, told: str) -> bool:
+    """Whether a process is there, and has said something in the last hours."""
+    if datetime.now(UTC) - datetime.fromisoformat(told) > _SILENT:
+        return False  # its number may be another's by now
+    try:
+        os.kill(pid, 0)  # which asks, and does nothing
+    except ProcessLookupError:
+        return False
+    except OSError:  # of someone else
+        return True
+    return True
 
 
 def _packed(rows: list[tuple]) -> bytes:

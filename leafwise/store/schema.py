@@ -85,6 +85,8 @@ _PROJECT = (
         at TEXT NOT NULL,
         ended TEXT,
         state TEXT NOT NULL,
+        pid INTEGER NOT NULL,
+        told TEXT NOT NULL,
         step TEXT NOT NULL DEFAULT '',
         share REAL NOT NULL DEFAULT 0,
         n_documents INTEGER NOT NULL,
