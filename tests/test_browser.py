@@ -358,6 +358,80 @@ def test_conflict_can_be_overruled_or_left(chromium, project):
         page.wrong[:] = [said for said in page.wrong if "409" not in said]
 
 
+def test_enter_on_a_conflict_keeps_theirs(chromium, project):
+    with serving(project) as base, looking(chromium, base) as page:
+        page.goto("/review")
+        key = key_shown(page)
+        project.labels.answer(project.documents.find(key).id, ["vehicles/boats"], by="Bob")
+        page.fill("#any", "animals/cats")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("text=Bob said meanwhile")
+        assert "Enter" in page.inner_text("a:has-text('Keep theirs and go on')")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".document")
+        assert key_shown(page) != key
+        assert project.documents.find(key).labels == ("vehicles/boats",)
+        page.wrong[:] = [said for said in page.wrong if "409" not in said]
+
+
+def test_answer_kept_over_a_closed_tab_is_saved_before_the_next_shows(chromium, project):
+    with serving(project) as base, looking(chromium, base) as page:
+        page.goto("/review")
+        key = key_shown(page)
+        page.route("**/review/answer", lambda route: route.abort())
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#unsaved:has-text('is not saved yet')")
+        again = page.context.new_page()
+        page.close()
+        again.goto("/review")
+        again.wait_for_selector("#said:has-text('Saved')")
+        assert key_shown(again) != key
+        assert "1 answered" in again.inner_text("#session")
+        assert len(project.documents.find(key).labels) == 1
+        again.keyboard.press("Enter")
+        again.wait_for_selector("#session:has-text('2 answered')")
+        page.wrong[:] = [said for said in page.wrong if "ERR_FAILED" not in said]
+
+
+def test_node_that_is_not_there_is_said_so(chromium, project):
+    with serving(project) as base, looking(chromium, base) as page:
+        page.goto("/review")
+        page.keyboard.press("/")
+        page.keyboard.press("Enter")
+        told = page.locator(".combo [aria-live]")
+        page.wait_for_selector(".combo .none:has-text('Type a name')")
+        page.keyboard.type("zzzz")
+        page.wait_for_selector(".combo .none:has-text('No node is called \"zzzz\".')")
+        assert told.bounding_box()["height"] > 10
+        page.keyboard.press("Enter")
+        assert told.inner_text() == 'No node is called "zzzz".'
+        page.fill("#any", "cat")
+        page.wait_for_selector("#any-list li")
+        assert page.locator(".combo .none").count() == 0
+        assert project.labels.answers(source="review") == []
+
+
+def test_what_was_saved_is_in_sight_and_the_address_is_free(chromium, project):
+    for width in (1200, 800, 380):
+        size = {"width": width, "height": 420}
+        with serving(project) as base, looking(chromium, base, viewport=size) as page:
+            id = project.documents.page(state="unlabelled").documents[0].id
+            page.goto(f"/review?document={id}")
+            page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#said:has-text('Saved')")
+            for name in ("#said", "#session"):
+                seen = page.evaluate(
+                    """(name) => {
+                      const { left, top } = document.querySelector(name).getBoundingClientRect();
+                      return document.elementFromPoint(left + 4, top + 4)?.matches(name);
+                    }""",
+                    name,
+                )
+                assert seen, (width, name)
+            assert page.url == f"{base}/review"
+
+
 def test_review_works_without_javascript(chromium, project):
     with (
         serving(project) as base,
@@ -384,27 +458,33 @@ def test_review_works_without_javascript(chromium, project):
         assert "1 node renamed" in page.inner_text("#note")
 
 
-def test_two_browsers_get_different_documents(chromium, project):
+@pytest.mark.parametrize("other", ["Grace", "Ada 2"])
+def test_two_browsers_get_different_documents(chromium, project, other):
     with (
         serving(project) as base,
         looking(chromium, base) as one,
         looking(chromium, base) as two,
     ):
-        two.goto("/reviewer")
-        two.fill("#name", "Grace")
-        two.click("text=Keep it")
-        seen: dict[str, list[str]] = {"Ada": [], "Grace": []}
         for page in (one, two):
             page.goto("/review")
+        if other == "Grace":
+            two.click("a[title^='Who you are']")
+            two.wait_for_selector("#name:focus")
+            two.fill("#name", other)
+            two.keyboard.press("Enter")
+            two.wait_for_selector("text=kept under the name Grace")
+            assert two.url.startswith(f"{base}/review")
+        assert two.inner_text("a[title^='Who you are']") == other
+        seen: dict[str, list[str]] = {"Ada": [], other: []}
         for n in range(1, 5):
-            for name, page in (("Ada", one), ("Grace", two)):
+            for name, page in (("Ada", one), (other, two)):
                 seen[name].append(key_shown(page))
-            assert seen["Ada"][-1] != seen["Grace"][-1]
+            assert seen["Ada"][-1] != seen[other][-1]
             for page in (one, two):
                 page.keyboard.press("Enter")
             for page in (one, two):
                 page.wait_for_selector(f"#session:has-text('{n} answered')")
-        assert not set(seen["Ada"]) & set(seen["Grace"])
+        assert not set(seen["Ada"]) & set(seen[other])
     by = {answer.key: answer.by for answer in project.labels.answers(source="review")}
     assert by == {key: name for name, keys in seen.items() for key in keys}
 
@@ -426,7 +506,12 @@ def test_several_labels_by_keyboard(chromium, tmp_path):
             page.keyboard.press("2")
             assert boxes.nth(1).is_checked() != before[1]
             for i in range(boxes.count()):
-                boxes.nth(i).set_checked(i == 1)
+                boxes.nth(i).set_checked(False)
+            page.locator("#task-head").focus()
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#unsaved:has-text('Check a node, or skip (s).')")
+            assert key_shown(page) == key
+            boxes.nth(1).set_checked(True)
             first = boxes.nth(1).get_attribute("value")
             page.keyboard.press("/")
             page.keyboard.type("vehicles")

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from html import unescape
 from urllib.parse import quote
 
+import httpx
 import numpy as np
 import pytest
 
@@ -22,7 +23,7 @@ from web_server import make_project, running
 
 from leafwise.review.workbench import Explained, Mark
 from leafwise.web.charts import curve
-from leafwise.web.pages import beginning, local, percent
+from leafwise.web.pages import Browsers, beginning, local, percent
 from leafwise.web.pages_nodes import find
 from leafwise.web.pages_pasted import read_tree
 from leafwise.web.pages_texts import SHOWN, view_of
@@ -141,8 +142,60 @@ def test_reviewer_says_who_they_are(site, project):
     assert "kept under the name Zoë O'Hara from now on" in text_of(page)
     answer(site, labels="animals/cats")
     assert project.labels.answers(source="review")[-1].by == "Zoë O'Hara"
-    page = site.post("/reviewer", data={"name": "   "})
+    page = site.post("/reviewer", data={"name": "   ", "then": "/try"})
     assert "A name is at least one letter or digit." in text_of(page)
+    assert field(page, "then") == "/try"
+
+
+def test_who_says_their_name_comes_back_to_where_they_were(site):
+    page = site.get("/node?path=animals/cats&note=old")
+    link = unescape(re.search(r'href="(/reviewer\?then=[^"]*)"', page.text)[1])
+    then = field(site.get(link), "then")
+    assert then == "/node?path=animals%2Fcats"
+    page = site.post("/reviewer", data={"name": "Grace", "then": then})
+    assert (page.url.path, page.url.params["path"]) == ("/node", "animals/cats")
+    assert "kept under the name Grace" in text_of(page)
+    page = site.post("/reviewer", data={"name": "Grace", "then": "//evil.example"})
+    assert page.url.path == "/tree"
+
+
+def test_browsers_without_a_name_are_told_apart(project, pets):
+    def name(page):
+        return unescape(re.search(r'title="Who you are[^>]*>([^<]*)<', page.text)[1])
+
+    with running(project, reviewer="Ada") as one:
+        two, three = (httpx.Client(base_url=one.base_url) for _ in range(2))
+        with two, three:
+            pages = [client.get("/review") for client in (one, two, three)]
+            assert [name(page) for page in pages] == ["Ada", "Ada 2", "Ada 3"]
+            assert len({field(page, "document") for page in pages}) == 3
+            answer(two, pages[1], labels="animals/cats")
+            assert project.labels.answers(source="review")[-1].by == "Ada 2"
+            assert [name(client.get("/tree")) for client in (one, two, three)] == [
+                "Ada", "Ada 2", "Ada 3",
+            ]  # fmt: skip
+            three.post("/reviewer", data={"name": "Grace"})
+            assert name(three.get("/tree")) == "Grace"
+            cookies = dict(two.cookies)
+    with running(project, reviewer="Ada") as again:  # the number outlives the server
+        assert name(again.get("/tree", headers=_cookie_header(cookies))) == "Ada 2"
+        assert name(again.get("/tree")) == "Ada"
+
+
+def _cookie_header(cookies):
+    return {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+
+
+def test_numbers_of_browsers():
+    browsers = Browsers()
+    first, cookie = browsers.number("", True)
+    assert (first, cookie[:2]) == (1, "1.")
+    assert browsers.number(cookie, True) == (1, None)
+    second, other = browsers.number("1.0123456789ab", True)  # someone else's number
+    assert (second, other[:2]) == (2, "2.")
+    assert browsers.number("nonsense", False) == (1, None)
+    browsers._known[2] = (other[2:], 0.0)  # never came back
+    assert browsers.number("", True)[0] == 2
 
 
 def test_nobody_can_make_a_page_say_something(site):
@@ -301,7 +354,8 @@ def test_name_of_a_file_is_no_path(site, project, tmp_path):
         ("x.exe", b"MZ", 422, "ends in none of .csv, .tsv, .jsonl, .parquet, .txt"),
         ("", b"text", 422, "ends in none of"),
         ("x.csv", b"", 422, "The file"),
-        ("x.csv", b"id,colour\n1,red\n", 422, "column"),
+        ("x.csv", b"id,colour\n1,red\n", 422, "has no column called text (or body, "),
+        ("x.csv", b"hue,colour\n1,red\n", 422, 'Its columns: "hue", "colour".'),
         ("x.parquet", b"not parquet", 422, "Parquet"),
         ("x.csv", b"x" * (33 << 20), 413, "The body is larger than the 32 MiB"),
     ],
@@ -312,6 +366,7 @@ def test_files_that_cannot_be_added(site, project, name, data, status, message):
     assert response.status_code == status
     assert message in response.json()["error"]["message"]
     assert "/tmp" not in response.text
+    assert " --" not in response.text  # options of the command line
     assert project.documents.count() == n
 
 
@@ -340,6 +395,12 @@ def test_finding_ranks_names_before_paths():
     assert paths == ["ball", "sport/ball", "ball games", "art/football", "ball games/chess"]
     assert [tree.paths[i] for i in find(tree, "sport/b", 10)] == ["sport/ball"]
     assert [tree.paths[i] for i in find(tree, "", 2)] == ["sport", "art"]
+
+
+@pytest.mark.parametrize("typed", ["zuge", "Züge", "ZU\u0308GE", "strasse/zu"])
+def test_finding_does_not_mind_accents(typed):
+    tree = Taxonomy.from_paths(["Straße/Züge", "Luft/Flüge"])
+    assert [tree.paths[i] for i in find(tree, typed, 10)] == ["Straße/Züge"]
 
 
 def edit(site, what, path, **given):
@@ -441,11 +502,11 @@ def test_edits_that_make_no_sense(site):
 
 def test_tree_is_downloaded_whole(site, project, tmp_path):
     links = re.findall(r'href="(/v1/export/taxonomy[^"]*)"', site.get("/tree").text)
-    assert len(links) == 3
+    assert len(links) == 4
     for link in links:
-        file = tmp_path / f"again.{link.rpartition('=')[2]}"
+        file = tmp_path / "again"
         file.write_bytes(site.get(link).content)
-        assert Taxonomy.load(file) == project.tree.taxonomy
+        assert Taxonomy.load(file, link.rpartition("=")[2]).paths == project.tree.taxonomy.paths
 
 
 def test_page_of_a_node(site, project):
@@ -539,13 +600,33 @@ def test_page_from_before_sent_again_with_another_answer(site, project):
     page = site.get("/review")
     document = int(field(page, "document"))
     answer(site, page, labels="animals/cats")
-    back = answer(site, page, labels="animals/dogs")
-    assert back.status_code == 409
-    assert "You said meanwhile: animals cats" in text_of(back)
+    n = len(project.labels.history(document))
+    for _ in range(2):  # a correction, and the same one once more
+        back = answer(site, page, labels="animals/dogs")
+        assert "Saved: animals/dogs" in text_of(back)
+        assert project.documents.get(document).labels == ("animals/dogs",)
+        assert len(project.labels.history(document)) == n + 1
+    site.post("/review/undo")
+    site.post("/review/undo")
+    assert project.documents.get(document).labels == ()
+    assert "Saved: animals/cats" in text_of(answer(site, page, labels="animals/cats"))
     assert project.documents.get(document).labels == ("animals/cats",)
-    mine = answer(site, back, labels=field(back, "labels"))
-    assert mine.status_code == 200
-    assert project.documents.get(document).labels == ("animals/dogs",)
+
+
+def test_nobody_conflicts_with_themselves(site, project):
+    page = site.get("/review")
+    document = int(field(page, "document"))
+    answer(site, page, labels="animals/cats")
+    late = {"seen": "0", "labels": "vehicles/boats"}
+    kept = answer(site, page, **late, token="kept before", kept="1")
+    assert "Saved: animals/cats" in text_of(kept)  # what was said later stays
+    assert project.documents.get(document).labels == ("animals/cats",)
+    assert "Saved: vehicles/boats" in text_of(answer(site, page, **late, token="now"))
+    assert project.documents.get(document).labels == ("vehicles/boats",)
+    project.labels.answer(document, ["animals/dogs"], by="Bob")
+    other = answer(site, page, **late, token="again")
+    assert other.status_code == 409
+    assert "Bob said meanwhile: animals dogs" in text_of(other)
 
 
 def test_someone_else_was_faster(site, project):
@@ -568,7 +649,12 @@ def test_skip_and_undo(site, project):
     document = int(field(page, "document"))
     page = answer(site, page, skip="1")
     assert int(field(page, "document")) != document
+    assert "1 skipped in this session, 8 of 16 confirmed" in text_of(page)
+    page = answer(site, page, labels="animals/cats")
+    assert "1 answered and 1 skipped in this session, 9 of 16 confirmed" in text_of(page)
+    site.post("/review/undo")
     page = site.post("/review/undo")
+    assert "in this session" not in text_of(page)
     assert int(field(page, "document")) == document
     answer(site, page, labels="animals/dogs")
     page = site.post("/review/undo")

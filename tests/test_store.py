@@ -471,6 +471,24 @@ def test_several_labels(tmp_path, pets, pet_texts):
         assert project.check() == []
 
 
+def test_a_document_with_several_labels_is_one_document_of_a_branch(tmp_path, pets):
+    labels = [("cats", "dogs"), ("cats",), ("dogs", "boats"), ("animals", "cats"), ()]
+    with Project.create(tmp_path / "a.leafwise", pets, several=True) as project:
+        project.documents.add([batch(["text"] * 5, labels)])
+        below, tree = project.tree.counts_below(), project.tree.taxonomy
+        found = {path: int(n) for path, n in zip(tree.paths, below.confirmed)}
+        assert found == {
+            "/": 4,
+            "animals": 4,
+            "animals/cats": 3,
+            "animals/dogs": 2,
+            "vehicles": 1,
+            "vehicles/boats": 1,
+            "vehicles/cars": 0,
+            "vehicles/cars/racing": 0,
+        }
+
+
 def test_confusions(project):
     for key, given in (("d0", "cats"), ("d1", "dogs"), ("d2", "dogs"), ("d3", "boats")):
         label(project, key, given, suggested="cats", probability=0.5)

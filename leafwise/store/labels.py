@@ -197,8 +197,8 @@ class Labels:
         nodes = list(dict.fromkeys(state.id(label) for label in labels))
         if len(nodes) > 1 and not self._several:
             raise LabelError(
-                f"Got {len(nodes)} labels, and each document of this project has one. A project "
-                "made with --several has several."
+                f"Got {len(nodes)} labels, and each document of this project has one. That is "
+                "settled when a project is made."
             )
         return nodes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,6 +191,24 @@ class Tree:
                 if (number := state.number.get(node)) is not None:
                     predicted[number], probability[number] = count, total
         return Counts(confirmed, predicted, probability)
+
+    def counts_below(self) -> Counts:
+        """Count the documents of every branch: a node with all below it."""
+        with self._db.reading():
+            state, counts = self.state, self.counts()
+            several = "SELECT document FROM labels GROUP BY document HAVING count(*) > 1"
+            twice = self._db.rows(
+                f"SELECT document, node FROM labels WHERE document IN ({several}) ORDER BY document"
+            )
+        tree = state.taxonomy
+        below = Counts(*map(tree.subtree_sum, counts))
+        # A document with several labels counts once for each node that is above them.
+        for _, rows in groupby(twice, key=lambda row: row[0]):
+            nodes = [state.number[node] for _, node in rows]
+            above = np.concatenate([[node, *tree.ancestors(node)] for node in nodes])
+            known, n = np.unique(above, return_counts=True)
+            below.confirmed[known] -= n - 1
+        return below
 
     def resolve(self, ids: list[int]) -> list[int]:
         """Return what nodes have become: themselves, those they were merged into, or nothing."""

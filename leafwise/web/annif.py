@@ -13,7 +13,7 @@ from leafwise.exceptions import MissingError
 from leafwise.review.workbench import Suggestion, Workbench
 from leafwise.taxonomy_names import shorten
 from leafwise.web import shapes
-from leafwise.web.api import Bench, body_of, nodes_at, path_of, problems, uri_of
+from leafwise.web.api import Bench, body_of, labels_in, nodes_at, path_of, problems, uri_of
 from leafwise.web.bodies import GivenBody
 from leafwise.web.errors import JSON
 
@@ -130,5 +130,7 @@ def learn(project_id: ProjectId, body: GivenBody, bench: Bench) -> Response:
     given = body.read(shapes.IndexedDocuments).root
     items = [(None, one.text, [path_of(subject.uri) for subject in one.subjects]) for one in given]
     if items:
-        bench.learn(items, by="api")
+        named = [(f"{i}.subjects", ".uri", item[2]) for i, item in enumerate(items)]
+        with labels_in(bench, named):
+            bench.learn(items, by="api")
     return Response(status_code=204)

@@ -5,11 +5,11 @@ What takes long is in plain functions: they run in threads, so that the service 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 from urllib.parse import quote, unquote
 
-import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel
 from starlette.convertors import StringConvertor, register_url_convertor
@@ -23,9 +23,9 @@ from leafwise.taxonomy import Taxonomy
 from leafwise.taxonomy_names import split_path
 from leafwise.web import shapes
 from leafwise.web.bodies import FORM, GivenBody
-from leafwise.web.errors import JSON
+from leafwise.web.errors import JSON, Refusal, refuse_fields
 
-__all__ = ["Bench", "body_of", "label_of", "nodes_at", "problems", "router"]
+__all__ = ["Bench", "body_of", "label_of", "labels_in", "nodes_at", "problems", "router"]
 
 _NODES = "/v1/nodes/"
 _DEEPEST = 200  # levels that are answered as nested JSON: parsers have their limits
@@ -34,11 +34,11 @@ _WHY = {
     401: "The service needs a token, and this is not it.",
     403: "The request was sent by a page of another site, or to another name.",
     404: "There is no such thing.",
-    409: "It does not fit the project as it is now: an unknown label, no model yet, or someone "
-    "has changed the same thing meanwhile.",
+    409: "It does not fit the project as it is now: there is no model yet, or someone has changed "
+    "the same thing meanwhile.",
     413: "The body is too large.",
     415: "The body is of another type.",
-    422: "The request is not as described here.",
+    422: "The request is not as described here, or has a label that the tree does not have.",
     500: "A bug.",
     503: "The project file is in use by someone else; try again.",
 }
@@ -94,6 +94,33 @@ def path_of(uri: str) -> str:
     """The path of a node, from the address that this service gave it."""
     _, found, path = uri.partition(_NODES)
     return unquote(path) if found else uri
+
+
+@contextmanager
+def labels_in(bench: Workbench, given: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[None]:
+    """Where a label is refused, say which.
+
+    `given` is, for each document: the name of the field of its labels, what follows the number of
+    a label in that of its own, and the labels.
+    """
+    try:
+        yield
+    except LabelError as error:
+        raise _refused(bench, given, error) from None
+
+
+def _refused(
+    bench: Workbench, given: Iterable[tuple[str, str, Sequence[str]]], error: LabelError
+) -> Refusal:
+    read, state = bench.project.labels.read, bench.project.tree.state
+    for field, rest, labels in given:
+        parts = [(f"{field}.{k}{rest}", [label]) for k, label in enumerate(labels)]
+        for name, some in [*parts, (field, labels)]:
+            try:
+                read(some, state)
+            except LabelError as why:
+                return refuse_fields([{"type": "label", "loc": (), "msg": str(why)}], name)
+    return Refusal(422, str(error))  # the tree has it by now
 
 
 # ---- suggestions --------------------------------------------------------------------------------
@@ -152,11 +179,12 @@ def learn(body: GivenBody, bench: Bench) -> Response:
     """Add documents with their labels to the project, and learn from them at once.
 
     All of them, or none: where one label names no node, nothing is learned. With an `id`, the same
-    request twice is as good as once.
+    request twice is as good as once; a document that has this id gets the new text and labels.
     """
     lessons = body.read(shapes.Lessons).root
     items = [(one.id, one.text, [label_of(label) for label in one.labels]) for one in lessons]
-    return JSON({"learned": bench.learn(items, by="api") if items else 0})
+    with labels_in(bench, [(f"{i}.labels", "", item[2]) for i, item in enumerate(items)]):
+        return JSON({"learned": bench.learn(items, by="api") if items else 0})
 
 
 # ---- the tree -----------------------------------------------------------------------------------
@@ -166,11 +194,9 @@ class _Counts:
     """Documents of each node, and of its branch."""
 
     def __init__(self, bench: Workbench, tree: Taxonomy) -> None:
-        own = [np.asarray(values) for values in bench.project.tree.counts()]
-        if any(len(values) != tree.n_nodes for values in own):
+        self.own, self.branch = bench.project.tree.counts(), bench.project.tree.counts_below()
+        if any(len(values) != tree.n_nodes for values in (*self.own, *self.branch)):
             raise ProjectError("The tree has just been changed. Try again.")
-        self.own = own
-        self.branch = [tree.subtree_sum(values) for values in own]
 
     def of(self, node: int, branch: bool = True) -> dict[str, Any]:
         confirmed, predicted, score = (
@@ -364,7 +390,8 @@ def add_documents(body: GivenBody, bench: Bench) -> Response:
         lines=list(range(1, len(given) + 1)),
         columns={},
     )
-    added = bench.project.documents.add([batch] if given else [], by="api")
+    with labels_in(bench, [(f"{i}.labels", "", own) for i, own in enumerate(batch.labels)]):
+        added = bench.project.documents.add([batch] if given else [], by="api")
     return JSON(dict(zip(("new", "same", "changed", "labels"), added)))
 
 
@@ -408,7 +435,8 @@ def set_labels(key: Key, body: GivenBody, bench: Bench) -> Response:
     given = body.read(shapes.NewLabels)
     found = bench.project.documents.find(key)
     labels = [label_of(label) for label in given.labels]
-    bench.answer(found.id, labels, by="api", source="api", seen=given.seen, asked="chosen")
+    with labels_in(bench, [("body.labels", "", labels)]):
+        bench.answer(found.id, labels, by="api", source="api", seen=given.seen, asked="chosen")
     return JSON(_with_history(bench, key))
 
 

@@ -85,7 +85,7 @@ def form_fields(data: bytes) -> dict[str, str]:
     """Fields of an urlencoded form, each at most once."""
     try:
         pairs = parse_qsl(
-            data.decode("ascii"),
+            data.decode("utf-8"),  # curl -d sends what was typed, not encoded
             keep_blank_values=True,
             errors="strict",
             max_num_fields=_MOST_FIELDS,

@@ -20,6 +20,7 @@ from leafwise.exceptions import (
     ConflictError,
     CorpusError,
     DependencyError,
+    LabelError,
     LeafwiseError,
     MissingError,
     OutputError,
@@ -29,12 +30,13 @@ from leafwise.taxonomy_names import shorten
 __all__ = ["JSON", "Refusal", "add_handlers", "answer", "environment", "fields_of", "refuse_fields"]
 
 # Everything else that leafwise says no to is well formed, but does not fit the project as it is
-# now: a label that its tree does not have, no model yet. That is what 409 is for; 422 is for
-# requests that the OpenAPI description itself rules out.
+# now, such as that there is no model yet: that is what 409 is for, and trying again may help. 422
+# is for requests that stay wrong, an unknown label among them.
 _STATUS: tuple[tuple[type[LeafwiseError], int], ...] = (
     (ConflictError, 409),
     (MissingError, 404),
     (CorpusError, 422),
+    (LabelError, 422),
     (DependencyError, 501),
     (OutputError, 507),
     (LeafwiseError, 409),
@@ -71,10 +73,16 @@ def fields_of(errors: Iterable[Any], where: str = "") -> list[dict[str, str]]:
     for error in errors:
         loc = [shorten(str(part))[1:-1] for part in error["loc"]]
         field = ".".join(([where] if where else []) + loc)
-        found.append({"field": field, "message": str(error["msg"]).removeprefix("Value error, ")})
+        found.append({"field": field, "message": _message(error)})
         if len(found) == _FIELDS_SHOWN:
             break
     return found
+
+
+def _message(error: Any) -> str:
+    if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        return "expected an object"  # rather than the name of a class of ours
+    return str(error["msg"]).removeprefix("Value error, ")
 
 
 def refuse_fields(errors: Iterable[Any], where: str = "") -> Refusal:

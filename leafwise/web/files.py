@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from leafwise.store import exports
@@ -47,13 +47,19 @@ def _a_file(*formats: str) -> dict[int | str, dict[str, Any]]:
 )
 def export(
     bench: Bench,
+    request: Request,
     what: Annotated[
-        Literal["all", "labels", "predictions"],
-        Query(description="All documents, those with labels, or those that the model sorted."),
+        Literal["all", "labels", "predictions", "history"],
+        Query(
+            description="All documents, those with labels, those that the model sorted, or every "
+            "answer ever given, which is always JSONL."
+        ),
     ] = "all",
     format: Literal["csv", "tsv", "jsonl", "parquet", "fasttext", "annif"] = "csv",
 ) -> Response:
     """Documents with their labels, or with what the model says of them."""
+    if what == "history" and "format" not in request.query_params:
+        format = "jsonl"
     # On the disk first, where it is large: an export that fails must not look like a whole one.
     file = tempfile.SpooledTemporaryFile(1 << 24)  # noqa: SIM115  # closed when it is sent
     try:
@@ -77,9 +83,13 @@ def export(
 )
 def export_taxonomy(
     bench: Bench,
-    format: Literal["yaml", "json", "csv", "tsv", "turtle", "rdfxml"] = "yaml",
+    format: Annotated[
+        Literal["yaml", "json", "csv", "tsv", "turtle", "ttl", "rdfxml"],
+        Query(description="turtle (or ttl, the same) and rdfxml are SKOS."),
+    ] = "yaml",
 ) -> Response:
     """The tree in a format that leafwise, and others, can read."""
+    format = "turtle" if format == "ttl" else format
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tree"
         exports.export_tree(bench.project, path, format)

@@ -8,13 +8,15 @@ works without JavaScript but the choice of a file to add.
 from __future__ import annotations
 
 import hashlib
+import re
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
 from threading import Lock
 from typing import Annotated, Any, NamedTuple
-from urllib.parse import parse_qs, quote, unquote
+from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlencode
 
 from fastapi import Depends, FastAPI, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -39,6 +41,8 @@ _COOKIE = "leafwise_reviewer"
 _NAME = 60  # characters in the name of a reviewer
 _FIELDS = 5_000
 _KEPT_NOTES = 500
+_BROWSER = re.compile(r"([1-9]\d{0,3})\.([0-9a-f]{12})")  # what the cookie of a browser says
+_COMES_BACK = 60.0  # seconds in which a new browser shows its cookie, if it keeps any
 _YEAR = 365 * 24 * 3600
 
 
@@ -73,7 +77,7 @@ async def _read_form(request: Request) -> Form:
     data = b"".join([piece async for piece in request.stream()])
     try:
         fields = parse_qs(
-            data.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
+            data.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
         )
     except UnicodeDecodeError:
         raise Refusal(400, "The form is not urlencoded UTF-8.") from None
@@ -105,6 +109,36 @@ class Note(NamedTuple):
     kind: str
 
 
+class Browsers:
+    """Numbers of browsers whose reviewers have not said their name.
+
+    Reviewers with the same name would get the same documents. So the first browser has the number
+    1, the next one 2 and so on; a cookie holds the number, for it to be the same after a restart.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[str, float]] = {}  # whose number it is, and until when
+        self._lock = Lock()
+
+    def number(self, cookie: str, new: bool) -> tuple[int, str | None]:
+        """The number of a browser, and the cookie to give it where it has none (if `new`)."""
+        with self._lock:
+            if (found := _BROWSER.fullmatch(cookie)) is not None:
+                number, key = int(found[1]), found[2]
+                if self._known.get(number, (key,))[0] == key:
+                    self._known[number] = (key, float("inf"))
+                    return number, None
+            if not new:
+                return 1, None
+            # Programs that keep no cookies would use up number after number.
+            now = time.monotonic()
+            self._known = {n: own for n, own in self._known.items() if own[1] > now}
+            number = next(n for n in range(1, len(self._known) + 2) if n not in self._known)
+            key = uuid.uuid4().hex[:12]
+            self._known[number] = (key, now + _COMES_BACK)
+            return number, f"{number}.{key}"
+
+
 class Desk:
     """What every page needs: the workbench, who is looking, and notes to be shown."""
 
@@ -114,6 +148,7 @@ class Desk:
         self.reviewer = reviewer
         # Answers that were kept unsent in a browser must not get into another project.
         self.key = hashlib.sha256(self.project.path.encode("utf-8", "replace")).hexdigest()[:12]
+        self.browsers = Browsers()
         self.nodes = Counting(self.project).nodes
         self._notes: OrderedDict[str, Note] = OrderedDict()
         self._lock = Lock()
@@ -127,8 +162,21 @@ class Desk:
         return "/tree" if self.has_tree and self.project.documents.count() else "/start"
 
     def by(self, request: Request) -> str:
-        """Name of the person who is looking."""
-        return clean(unquote(request.cookies.get(_COOKIE, "")))[:_NAME] or self.reviewer
+        """Name of the person who is looking: their own, or one for their browser."""
+        if own := clean(unquote(request.cookies.get(_COOKIE, "")))[:_NAME]:
+            return own
+        if not hasattr(request.state, "browser"):
+            # A cookie is set with whole pages alone.
+            new = request.method == "GET" and not wants_json(request)
+            cookie = request.cookies.get(self.browser_cookie, "")
+            request.state.browser = self.browsers.number(cookie, new)
+        number = request.state.browser[0]
+        return self.reviewer if number == 1 else f"{self.reviewer} {number}"
+
+    @property
+    def browser_cookie(self) -> str:
+        """Cookies of all ports of a machine lie together: each project has its own."""
+        return f"leafwise_browser_{self.key}"
 
     def page(
         self,
@@ -143,7 +191,7 @@ class Desk:
     ) -> Response:
         """Render a template with what all pages show."""
         asked = request.query_params.get("note", "")
-        return HTMLResponse(
+        answer = HTMLResponse(
             render(
                 template,
                 title=title or current,
@@ -155,11 +203,16 @@ class Desk:
                 several=self.project.several,
                 status=describe(self.workbench.status()),
                 reviewer=self.by(request),
+                here=_here(request),
                 note=note or self._notes.get(asked),
                 **context,
             ),
             status,
         )
+        _, cookie = getattr(request.state, "browser", (1, None))
+        if cookie is not None:
+            _set_cookie(answer, self.browser_cookie, cookie)
+        return answer
 
     def lead(self, address: str, lines: str | Sequence[str] = (), kind: str = "") -> Response:
         """Lead the browser on, and have the next page say what was done."""
@@ -180,6 +233,19 @@ class Desk:
         start, _, rest = address.partition("#")
         joint = "&" if "?" in start else "?"
         return f"{start}{joint}note={key}" + (f"#{rest}" if rest else "")
+
+
+def _here(request: Request) -> str:
+    """Address of the page itself, to come back to; not what it was to say once."""
+    if request.method != "GET":
+        return "/"
+    asked = [pair for pair in parse_qsl(request.url.query) if pair[0] != "note"]
+    return quote(request.url.path) + (f"?{urlencode(asked)}" if asked else "")
+
+
+def _set_cookie(answer: Response, name: str, value: str) -> None:
+    # "strict" would leave it out where someone follows a link to a page of ours.
+    answer.set_cookie(name, value, max_age=_YEAR, httponly=True, samesite="lax")
 
 
 def describe(status: Status) -> dict[str, Any]:
@@ -294,14 +360,16 @@ def _add_frame(app: FastAPI, desk: Desk) -> None:
         return describe(desk.workbench.status())
 
     @app.get("/reviewer", include_in_schema=False)
-    def who(request: Request) -> Response:
-        return desk.page(request, "reviewer.html", title="Who you are")
+    def who(request: Request, then: str = "/") -> Response:
+        return desk.page(request, "reviewer.html", title="Who you are", then=local(then))
 
     @app.post("/reviewer", include_in_schema=False)
     def call_me(form: GivenForm) -> Response:
-        name = clean(form.one("name"))[:_NAME]
+        name, then = clean(form.one("name"))[:_NAME], local(form.one("then"))
         if not name or not name.isprintable():
-            return desk.lead("/reviewer", "A name is at least one letter or digit.", "bad")
-        answer = desk.lead(desk.home, f"Your labels are kept under the name {name} from now on.")
-        answer.set_cookie(_COOKIE, quote(name), max_age=_YEAR, httponly=True, samesite="strict")
+            again = f"/reviewer?{urlencode({'then': then})}"
+            return desk.lead(again, "A name is at least one letter or digit.", "bad")
+        there = desk.home if then == "/" else then
+        answer = desk.lead(there, f"Your labels are kept under the name {name} from now on.")
+        _set_cookie(answer, _COOKIE, quote(name))
         return answer

@@ -29,6 +29,14 @@ ORDERS = (("id", "as added"), ("unsure", "unsure first"), ("sure", "sure first")
 SOURCES = {"import": "came with the file", "review": "review", "api": "REST", "tree": "tree edit"}
 # What a file may be called, and its format. Nothing else of the name is used but for ids.
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet", ".txt": "text"}
+# What the command line says where a file cannot be used, and what there is to do about it here.
+_ADVICE = {
+    "Name the one to read: --text NAME, or several: --text title+description.": "Give the column "
+    "with the texts that name, and choose the file again.",
+    "; if every line is a document, add --format text.": "; if every line is a document, let the "
+    "name of the file end in .txt.",
+    "Name the one to read: --label NAME.": "Leave one of them, and choose the file again.",
+}
 _PAGE = 50
 _BAD_SHOWN = 5
 _EXPLAINED = 50_000  # characters of a text that is explained on its page
@@ -162,17 +170,19 @@ def _add(desk: Desk, file: str, format: str, prefix: str, by: str) -> list[str]:
     said: list[str] = []
     try:
         tree = project.tree.taxonomy if desk.has_tree else None
-        corpus = Corpus(file, format=format, taxonomy=tree, skip_bad=True)
+        corpus = Corpus(file, format=format, taxonomy=tree, skip_bad=True, need_ids=True)
         if tree is None and (tree := _tree_of(corpus)) is not None:
             project.tree.replace(tree, by=by)
             said.append(f"Its labels make a tree of {len(tree) - 1:,} nodes.")
-            corpus = Corpus(file, format=format, taxonomy=tree, skip_bad=True)
+            corpus = Corpus(file, format=format, taxonomy=tree, skip_bad=True, need_ids=True)
         if corpus.id_column is not None and format != "text":
             prefix = ""
         several = _Several(project.several)
         added = project.documents.add(several.checked(corpus.batches()), prefix=prefix, by=by)
     except CorpusError as error:
         shown = str(error).replace(file, "the file")
+        for option, advice in _ADVICE.items():
+            shown = shown.replace(option, advice)
         raise CorpusError(shown[:1].upper() + shown[1:]) from None
     if several.n:
         said.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -55,9 +56,9 @@ class Counting:
         kept = self._kept
         if kept is not None and kept[0] == version and began < self._until:
             return kept[1]
-        counts, tree = self._project.tree.counts(), self._project.tree.taxonomy
+        counts, tree = self._project.tree.counts_below(), self._project.tree.taxonomy
         while len(counts.confirmed) != len(tree):  # edited between the two
-            counts, tree = self._project.tree.counts(), self._project.tree.taxonomy
+            counts, tree = self._project.tree.counts_below(), self._project.tree.taxonomy
         nodes = Nodes(version, tree, counts)
         took = time.monotonic() - began
         self._kept = (version, nodes)
@@ -66,12 +67,12 @@ class Counting:
 
 
 class Nodes:
-    """The tree of a project with the numbers of each branch, at one moment."""
+    """The tree of a project with the counts of each branch, at one moment."""
 
     def __init__(self, version: int, tree: Taxonomy, counts: Counts) -> None:
         self.version = version
         self.tree = tree
-        self.confirmed, self.predicted, self.probability = map(tree.subtree_sum, counts)
+        self.confirmed, self.predicted, self.probability = counts
         self.n_children = np.bincount(tree.parent[1:], minlength=len(tree))
 
     def row(self, i: int, *, flat: bool = False, depth: int = 0) -> Row:
@@ -110,15 +111,16 @@ class Nodes:
 def find(tree: Taxonomy, typed: str, limit: int, *, keywords: bool = False) -> list[int]:
     """Nodes that have what was typed in their name or path, the best first.
 
-    Every word of it must be there. A name that is it, or begins with it, comes first; then words
-    of names that begin so; then the rest, those higher in the tree before those below.
+    Every word of it must be there; case and accents do not matter. A name that is it, or begins
+    with it, comes first; then words of names that begin so; then the rest, those higher in the tree
+    before those below.
     """
-    wanted = clean(typed).lower()
+    wanted = _folded(clean(typed))
     if not wanted.strip("/"):
         return tree.children(0)[:limit].tolist()
     parts = wanted.strip("/").split()
     ranked = []
-    for i, (name, path, words) in enumerate(_lowered(tree)):
+    for i, (name, path, words) in enumerate(_folded_names(tree)):
         if i and all(p in path or (keywords and p in words) for p in parts):
             rank = (
                 name != wanted and path != wanted,
@@ -132,11 +134,19 @@ def find(tree: Taxonomy, typed: str, limit: int, *, keywords: bool = False) -> l
 
 
 @lru_cache(4)
-def _lowered(tree: Taxonomy) -> list[tuple[str, str, str]]:
+def _folded_names(tree: Taxonomy) -> list[tuple[str, str, str]]:
     return [
-        (name.lower(), path.lower(), " ".join(words).lower())
+        (_folded(name), _folded(path), _folded(" ".join(words)))
         for name, path, words in zip(tree.names, tree.paths, tree.keywords)
     ]
+
+
+def _folded(text: str) -> str:
+    """A text without case and accents, so that "zuge" finds "Züge"."""
+    if text.isascii():
+        return text.lower()
+    parts = unicodedata.normalize("NFD", text.casefold())
+    return "".join(sign for sign in parts if not unicodedata.combining(sign))
 
 
 def above(path: str) -> str:

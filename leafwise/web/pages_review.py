@@ -42,16 +42,19 @@ class Given(NamedTuple):
     seen: int
     asked: str
     token: str | None
+    kept: bool  # in a browser, since before its page was read anew
 
 
 def add(app: FastAPI, desk: Desk) -> None:
     project, workbench = desk.project, desk.workbench
     answered: dict[str, set[int]] = defaultdict(set)  # answers of each person since the start
+    skipped: dict[str, set[int]] = defaultdict(set)
 
     def session(by: str) -> str:
         info = project.info()
-        mine = len(answered[by])
-        start = f"{mine:,} answered in this session, " if mine else ""
+        mine, left = len(answered[by]), len(skipped[by])
+        done = [f"{mine:,} answered"] * bool(mine) + [f"{left:,} skipped"] * bool(left)
+        start = f"{' and '.join(done)} in this session, " if done else ""
         return f"{start}{info.n_labelled:,} of {info.n_documents:,} confirmed"
 
     def shown(task: Task | None, conflict: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -101,14 +104,7 @@ def add(app: FastAPI, desk: Desk) -> None:
     def answer(request: Request, form: GivenForm) -> Response:
         by, given = desk.by(request), _given(form)
         try:
-            saved = workbench.answer(
-                given.document,
-                given.labels,
-                by=by,
-                seen=given.seen,
-                token=given.token,
-                asked=given.asked,
-            )
+            saved = _save(desk, given, by)
         except ConflictError as error:
             return reply(request, shown(None, _conflict(desk, given, by)), str(error), 409)
         except LeafwiseError as error:
@@ -116,9 +112,7 @@ def add(app: FastAPI, desk: Desk) -> None:
                 raise
             note = Note((str(error),), "bad")
             return reply(request, shown(workbench.task(given.document, by)), "", 422, note)
-        if not _is_this(desk, saved, given):  # an old page, sent again with another answer
-            return reply(request, shown(None, _conflict(desk, given, by)), "", 409)
-        answered[by].add(saved.id)
+        (skipped if saved.labels is None else answered)[by].add(saved.id)
         if not wants_json(request):
             return desk.lead("/review", _said(desk, saved))
         return reply(request, shown(next_task(by)), _said(desk, saved))
@@ -133,7 +127,7 @@ def add(app: FastAPI, desk: Desk) -> None:
         if undone is None:
             said = "There is no answer of yours to undo."
             return reply(request, shown(next_task(by)), said)
-        answered[by].discard(undone.id)
+        (skipped if undone.labels is None else answered)[by].discard(undone.id)
         said = f"Undone: {undone.key} is as it was before."
         return reply(request, shown(workbench.task(undone.document, by)), said)
 
@@ -152,6 +146,7 @@ def _given(form: Form) -> Given:
         form.number("seen"),
         asked if asked in WHYS else "chosen",
         form.one("token")[:_TOKEN] or None,
+        bool(form.one("kept")),
     )
 
 
@@ -171,11 +166,41 @@ def _candidates(task: Task, several: bool) -> list[Candidate]:
     return rows
 
 
+def _save(desk: Desk, given: Given, by: str) -> Answer:
+    """Keep an answer. Nobody is in conflict with themselves: the later word counts."""
+    workbench = desk.workbench
+    whole: dict[str, Any] = {"by": by, "asked": given.asked}
+    try:
+        saved = workbench.answer(
+            given.document, given.labels, seen=given.seen, token=given.token, **whole
+        )
+        if _is_this(desk, saved, given) and (given.kept or not saved.undone):
+            return saved
+        # Else someone went back to the page of an answer, and sent it again.
+        error = ConflictError("This page was answered before.")
+        if saved.undone:
+            return workbench.answer(given.document, given.labels, seen=given.seen, **whole)
+    except ConflictError as conflict:
+        error = conflict
+    last = _last(desk, given.document)
+    if last is None or last.by != by or last.source != "review":
+        raise error
+    if given.kept or _is_this(desk, last, given):
+        return last
+    seen = desk.project.documents.get(given.document).version
+    return workbench.answer(given.document, given.labels, seen=seen, **whole)
+
+
+def _last(desk: Desk, document: int) -> Answer | None:
+    """The last word on where a document belongs."""
+    history = reversed(desk.project.labels.history(document))
+    return next((one for one in history if not one.undone and one.labels is not None), None)
+
+
 def _conflict(desk: Desk, given: Given, by: str) -> dict[str, Any]:
     """What there is to say where a document has another label by now."""
     document = desk.project.documents.get(given.document)
-    history = desk.project.labels.history(given.document)
-    last = next((one for one in reversed(history) if not one.undone), None)
+    last = _last(desk, given.document)
     who = last.by if last is not None else "Someone"
     tree = desk.project.tree.taxonomy
     yours = [tree.paths[tree.index(one)] if one in tree else one for one in given.labels or ()]

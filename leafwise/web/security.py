@@ -93,6 +93,8 @@ class Guard:
                 if "expect" not in headers:  # else nothing was sent yet, and nothing will be
                     await _drain(receive)
                 raise _too_large(limit)
+            if scope["method"] == "HEAD":  # the server itself leaves out the body
+                scope = {**scope, "method": "GET"}
             await self.app(scope, _limited(receive, limit), say)
         except Refusal as refusal:
             fields, headers_ = refusal.fields, refusal.headers

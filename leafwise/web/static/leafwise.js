@@ -72,6 +72,12 @@ function nodeBox(box) {
   let at = -1;
   let asked = 0;
 
+  // What was found is heard; that nothing was is seen, too.
+  function tell(text, seen = false) {
+    told.className = seen ? "none" : "unseen";
+    told.textContent = text;
+  }
+
   function show(open) {
     list.hidden = !open || !list.children.length;
     input.setAttribute("aria-expanded", String(!list.hidden));
@@ -121,7 +127,9 @@ function nodeBox(box) {
       list.replaceChildren(...found.nodes.map(option));
       show(document.activeElement === input);
       point(input.value && found.nodes.length ? 0 : -1);
-      told.textContent = found.nodes.length === 1 ? "1 node" : `${found.nodes.length} nodes`;
+      const n = found.nodes.length;
+      if (n) tell(n === 1 ? "1 node" : `${n} nodes`);
+      else tell(`No node is called "${input.value.trim()}".`, true);
     } catch {
       show(false);
     }
@@ -131,6 +139,7 @@ function nodeBox(box) {
   input.addEventListener("focus", find);
   input.addEventListener("blur", () => {
     asked += 1;
+    tell("");
     show(false);
   });
   input.addEventListener("keydown", async (event) => {
@@ -147,6 +156,7 @@ function nodeBox(box) {
       event.preventDefault();
       await find();
       if (!list.hidden && at >= 0) take(list.children[at]);
+      else if (!input.value.trim()) tell("Type a name, or choose a node by the arrows.", true);
     } else if (event.key === "Escape" && !list.hidden) {
       event.preventDefault(); // a dialog around it stays open
       event.stopPropagation();

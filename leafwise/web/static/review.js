@@ -16,12 +16,13 @@ function show(answer) {
     task.innerHTML = answer.html;
     boxes(task);
     document.querySelector("#task-head")?.focus({ preventScroll: true });
-    if (task.getBoundingClientRect().top < 0) task.scrollIntoView();
   }
   if (answer.said !== undefined) said.textContent = answer.said;
   if (answer.session !== undefined) {
     document.querySelector("#session").textContent = answer.session;
   }
+  // What was saved must be seen, and the document from its beginning.
+  said.parentElement.scrollIntoView({ block: "nearest" });
 }
 
 function warn(text) {
@@ -44,13 +45,14 @@ function kept() {
 }
 
 // Send an answer until the server has it, or says no.
-async function deliver(address, body) {
+async function deliver(address, body, more = "") {
   const key = KEPT + new URLSearchParams(body).get("token");
   const headers = { "Content-Type": "application/x-www-form-urlencoded" };
   localStorage.setItem(key, body);
   for (let wait = 1; ; wait = Math.min(2 * wait, 15)) {
     try {
-      const answer = await (await ask(address, { method: "POST", body, headers })).json();
+      const options = { method: "POST", body: body + more, headers };
+      const answer = await (await ask(address, options)).json();
       localStorage.removeItem(key);
       warn("");
       return answer;
@@ -85,6 +87,39 @@ async function undo(address) {
 async function send(address, body) {
   if (address === "/review/undo") await undo(address);
   else show(await deliver(address, body));
+  // The document that was asked for is done: a reload must not bring it back.
+  if (location.search) history.replaceState(null, "", "/review");
+  settle();
+}
+
+function begin() {
+  busy = true;
+  task.setAttribute("aria-busy", "true");
+  task.querySelectorAll("button").forEach((one) => (one.disabled = true));
+}
+
+// What was kept is sent before anything else is answered: it may be about the document shown.
+async function resend(keys) {
+  begin();
+  let late = false;
+  const patience = setTimeout(() => {
+    late = true; // a server in trouble is no reason not to go on
+    settle();
+  }, 5000);
+  let last = {};
+  for (const key of keys) {
+    const body = localStorage.getItem(key);
+    if (body === null) continue; // another tab was faster
+    last = await deliver("/review/answer", body, "&kept=1");
+    if (last.conflict) break;
+  }
+  clearTimeout(patience);
+  if (!last.conflict && last.html) {
+    const now = await ask(location.pathname + location.search).catch(() => null);
+    if (now) last = { ...(await now.json()), said: last.said };
+  }
+  if (late && busy) return; // another answer is on its way, and brings the next document
+  show(last);
   settle();
 }
 
@@ -92,10 +127,12 @@ function submit(form, button) {
   if (busy) return;
   const data = new URLSearchParams(new FormData(form, button));
   if (button?.name !== "typed") data.delete("node");
+  if (button?.hasAttribute("data-confirm") && !data.has("labels")) {
+    warn("Check a node, or skip (s).");
+    return;
+  }
   const address = new URL(button?.hasAttribute("formaction") ? button.formAction : form.action);
-  busy = true;
-  task.setAttribute("aria-busy", "true");
-  task.querySelectorAll("button").forEach((one) => (one.disabled = true));
+  begin();
   send(address.pathname, data.toString());
 }
 
@@ -172,9 +209,5 @@ window.addEventListener("beforeunload", (event) => {
   if (!unsaved.hidden && busy) event.preventDefault();
 });
 
-for (const key of kept()) {
-  deliver("/review/answer", localStorage.getItem(key)).then((answer) => {
-    if (answer.conflict && !busy) show(answer);
-  });
-}
+if (kept().length) resend(kept());
 document.querySelector("#task-head")?.focus({ preventScroll: true });
