@@ -204,7 +204,9 @@ def report(corpus: Corpus, found: dict[str, Any], arguments: argparse.Namespace)
     rate = len(ms) / found["seconds"]
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
     lines = [
-        "## The service under load",
+        "# The service under load",
+        "",
+        "Printed by `python benchmarks/service.py --data DIR --out FILE`.",
         "",
         f"A project of {len(corpus.texts):,} {corpus.name}; `POST /v1/suggest` "
         f"{arguments.rate} times a second for {arguments.seconds} s over {CONNECTIONS} "
