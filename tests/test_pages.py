@@ -511,7 +511,7 @@ def test_tree_is_downloaded_whole(site, project, tmp_path):
 
 def test_page_of_a_node(site, project):
     said = text_of(site.get("/node?path=animals/cats"))
-    assert "What it says that the node above does not" in said
+    assert "Words that set it apart from the node above" in said
     assert "Keywords cat purr" in said
     model_words = site.get("/node?path=animals/cats").text.split('id="words"')[1]
     assert "<li>purr</li>" in model_words.split("</section>")[0]

@@ -374,6 +374,21 @@ def explanation(**weights):
     return Explanation("a/b", 0.9, tuple(ordered), ("a/b", ""), levels)
 
 
+def test_the_words_of_a_node_are_spelled_as_its_documents_do(tmp_path, pets, pet_texts):
+    with Project.create(tmp_path / "p.leafwise", pets) as project:
+        fill(project, pet_texts)
+        with Workbench(project, background=False) as bench:
+            assert bench.node_words("cats") == []
+            bench.refit()
+            stems = [word for word, _ in bench.model.node_words("animals/dogs", 5)]
+            words = [word for word, _ in bench.node_words("animals/dogs", 5)]
+            assert "puppi" in stems
+            assert "puppy" in words
+            assert len(words) == len(stems)
+            bench.edit(changes.add(project.tree.taxonomy, "animals/owls"), "", by="ann")
+            assert bench.node_words("animals/owls") == []
+
+
 def test_marks_are_whole_words_in_any_case():
     text = "Cat, cats; CAT! concatenate the cat_flap <cat>"
     found = marks(text, explanation(cat=1.0, the=-2.0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ __all__ = ["Explained", "Mark", "Status", "Suggestion", "Task", "Workbench"]
 LEASE = 300.0  # seconds for which a document is one person's
 _TOGETHER = 256  # texts that are sorted at once
 _MANY_DOCUMENTS, _COUNT_EVERY = 50_000, 5.0  # so many are counted only so often, in seconds
+_SPELLED = 50  # documents that are read for how words are spelled
 _MOST_SHOWN = 10_000  # documents of which it is known what someone was shown
 
 
@@ -165,6 +167,30 @@ class Workbench:
             if live is None:
                 raise ProjectError("This project has no model yet that could explain anything.")
             return live.explain(text, path)
+
+    def node_words(self, path: str, n: int = 10) -> list[tuple[str, float]]:
+        """List what a node says that its parent does not, spelled as its documents mostly do.
+
+        Nothing where there is no model, or the node is new to it.
+        """
+        with self._lock:
+            live = self._current()
+            try:
+                found = [] if live is None else live.model.node_words(path, n)
+            except ValueError:
+                return []
+        if not found or live is None:
+            return []
+        page = self.project.documents.page(node=path, order="sure", limit=_SPELLED)
+        spelled: dict[str, Counter[str]] = {word: Counter() for word, _ in found}
+        for document in page.documents:
+            for word, form in live.model.counter_.words_of(document.text).items():
+                if word in spelled:
+                    spelled[word][form] += 1
+        return [
+            (spelled[word].most_common(1)[0][0] if spelled[word] else word, weight)
+            for word, weight in found
+        ]
 
     # ---- review ----
 

@@ -291,13 +291,7 @@ def _index(tree: Taxonomy, path: str) -> int:
 
 
 def _words(bench: Workbench, path: str) -> list[dict[str, Any]]:
-    model = bench.model
-    if model is None or path == "/":
-        return []
-    try:
-        found = model.node_words(path)
-    except ValueError:  # a node that is new since the last fit
-        return []
+    found = [] if path == "/" else bench.node_words(path)
     return [{"word": word, "weight": float(weight)} for word, weight in found]
 
 

@@ -96,7 +96,7 @@ def add(app: FastAPI, desk: Desk) -> None:
             node=nodes.row(i),
             above=[nodes.row(int(k)) for k in nodes.tree.ancestors(i)[::-1] if k],
             children=nodes.family(i),
-            words=_words(desk, own) if i else [],
+            words=desk.workbench.node_words(own, _WORDS) if i else [],
             confusions=project.labels.confusions(own) if i else [],
             page=project.documents.page(after=after, limit=_PAGE, **which),
             after=after,
@@ -180,13 +180,6 @@ def _number(tree: Taxonomy, path: str) -> int:
         return tree.index(path)
     except LabelError as error:
         raise Refusal(404, str(error)) from None
-
-
-def _words(desk: Desk, path: str) -> list[tuple[str, float]]:
-    model = desk.workbench.model
-    if model is None or path not in model.taxonomy_:
-        return []
-    return model.node_words(path, _WORDS)
 
 
 # ---- changes ------------------------------------------------------------------------------------
