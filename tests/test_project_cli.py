@@ -461,6 +461,10 @@ def test_what_cannot_be(call, made, arguments, code, message):
 # ---- review and serve ---------------------------------------------------------------------------
 
 
+# Whatever proxies the environment has: the one opener of urllib remembers those of its first use.
+OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -480,22 +484,22 @@ def test_the_page_is_served_and_ends_in_peace(made, arguments):
         said = process.stderr.readline()
         address = re.search(r'^Serving "pets" at (http://127\.0\.0\.1:\d+/)\. Ctrl-C', said)
         assert address is not None, said + process.stderr.read()
-        with urllib.request.urlopen(f"{address[1]}v1/health", timeout=30) as answer:
+        with OPEN(f"{address[1]}v1/health", timeout=30) as answer:
             assert answer.status == 200
         asked = urllib.request.Request(f"{address[1]}v1/health", headers={"Host": "tree.example"})
         if command == "serve":
-            with urllib.request.urlopen(asked, timeout=30) as answer:
+            with OPEN(asked, timeout=30) as answer:
                 assert answer.status == 200
         else:
             with pytest.raises(urllib.error.HTTPError, match="403"):
-                urllib.request.urlopen(asked, timeout=30)
+                OPEN(asked, timeout=30)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
         assert (process.returncode, out) == (0, ""), err
         assert err == "Stopped. Every label is saved.\n"
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def test_others_need_a_token(call, made, monkeypatch):

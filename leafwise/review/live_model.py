@@ -123,7 +123,7 @@ class LiveModel:
         if last == self.learned:
             return True
         answers = self._project.labels.answers(after=self.learned, limit=_MOST_LEARNED + 1)
-        self.learned = last
+        self.learned = max([last, *(answer.id for answer in answers)])  # one may just have come
         if len(answers) > _MOST_LEARNED:
             return False
         said = {answer.document for answer in answers if answer.labels is not None}
