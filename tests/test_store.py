@@ -424,6 +424,13 @@ def test_no_update_is_lost(project):
             label(project, "d0", "dogs", by="bob", seen=seen)
 
 
+def test_labels_up_to_an_answer(project):
+    first = label(project, "d0", "cats")
+    label(project, "d1", "dogs")
+    assert project.labels.all(first.id) == {first.document: ("animals/cats",)}
+    assert len(project.labels.all()) == 2
+
+
 def test_an_answer_that_comes_twice_is_one(project):
     first = label(project, "d0", "cats", token="t1")
     assert label(project, "d0", "dogs", token="t1") == first

@@ -87,7 +87,7 @@ def refit(project: Project, tell: Tell | None = None) -> Run:
 def _carry_out(project: Project, run: Run, say: Tell) -> None:
     say("Reading", 0.0)
     state = project.tree.state
-    pool = _read(project, lambda done: say("Reading", 0.1 * done / max(run.n_documents, 1)))
+    pool = _read(project, run, lambda done: say("Reading", 0.1 * done / max(run.n_documents, 1)))
     if project.tree.version != run.tree or state.version != run.tree:
         raise ProjectError("The tree was changed while its documents were read. Fit anew.")
     if len(state.taxonomy) < 2:
@@ -116,7 +116,7 @@ def _carry_out(project: Project, run: Run, say: Tell) -> None:
     project.runs.finish(run.id, model, model.report_, facts)
 
 
-def _read(project: Project, done: Callable[[int], None]) -> _Pool:
+def _read(project: Project, run: Run, done: Callable[[int], None]) -> _Pool:
     ids: list[int] = []
     texts: list[str] = []
     for rows in project.documents.each():
@@ -124,7 +124,7 @@ def _read(project: Project, done: Callable[[int], None]) -> _Pool:
             ids.append(id)
             texts.append(text)
         done(len(ids))
-    given = project.labels.all()
+    given = project.labels.all(run.last_answer)  # later ones are learned when the run is done
     return _Pool(np.array(ids, np.int64), texts, [given.get(id, ()) for id in ids])
 
 

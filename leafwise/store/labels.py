@@ -178,9 +178,11 @@ class Labels:
         )
         return self._named(rows)
 
-    def all(self) -> dict[int, tuple[str, ...]]:
-        """Return the labels of all documents that have some."""
-        return self._named(self._db.rows("SELECT document, node FROM labels"))
+    def all(self, upto: int | None = None) -> dict[int, tuple[str, ...]]:
+        """Return the labels of all documents that have some, by the answers up to one of them."""
+        last = self.last() if upto is None else upto
+        rows = self._db.rows("SELECT document, node FROM labels WHERE answer <= ?", (last,))
+        return self._named(rows)
 
     def version(self, document: int) -> int:
         """Return the last answer that holds, which gave or took its labels; 0 without one."""
