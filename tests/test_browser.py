@@ -550,8 +550,9 @@ def test_tree_is_searched_and_edited_in_place(chromium, project):
         page.wait_for_selector("#note:has-text('Undone: Merged')")
         assert "animals/dogs" in project.tree.taxonomy
         page.click('[data-edit="animals"]')
+        page.wait_for_selector("dialog[open]")
         page.keyboard.press("Escape")
-        assert page.locator("dialog[open]").count() == 0
+        page.wait_for_selector("dialog[open]", state="detached")
 
 
 def test_large_tree_opens_branch_by_branch(chromium, tmp_path):

@@ -118,7 +118,8 @@ def killed(workers, work, path, seed: int, delay: float, at: str = "") -> list:
     time.sleep(delay)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    assert process.exitcode == -signal.SIGKILL
+    # 255 is what a fork server says that could not learn how a process has ended.
+    assert process.exitcode in (-signal.SIGKILL, 255)
     try:
         while True:
             heard.append(said.recv())
