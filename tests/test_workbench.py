@@ -321,17 +321,6 @@ def test_many_threads_ask_at_once(bench, many):
         assert [one.path for one in own] == [one.path for one in usual[:limit]]
 
 
-def test_suggestions_are_quick(bench, many):
-    texts = many[1]
-    bench.suggest(texts[:1])
-    took = []
-    for text in texts:
-        began = time.perf_counter()
-        bench.suggest([text])
-        took.append(time.perf_counter() - began)
-    assert np.median(took) < 0.02  # 2 ms where nothing else runs
-
-
 def test_without_a_model_there_is_nothing_to_suggest(project):
     with Workbench(project, background=False) as bench:
         assert bench.model is None
