@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from leafwise._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from leafwise import distributed as distributed
+    from leafwise import streams as streams
     from leafwise.model_selection import select_model as select_model
     from leafwise.models.agglomeration import agglomerate as agglomerate
     from leafwise.models.dirichlet import HierarchicalDirichlet as HierarchicalDirichlet
@@ -61,10 +63,14 @@ _HOME = {
     "symmetrize": "leafwise.models.graph",
 }
 
-__all__ = ["__version__", *_HOME]
+_MODULES = ("distributed", "streams")
+
+__all__ = ["__version__", *_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"leafwise.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'leafwise' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)
@@ -73,4 +79,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, *_MODULES})

@@ -8,16 +8,32 @@ digits of any script are what `str.isalpha`, `isupper`, `islower` and `isdigit` 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
 import numpy as np
 from numba import njit
 
+from leafwise._words import END
+
 # Kinds of characters; those after DIGIT are letters.
 SEPARATOR, UNDERSCORE, OTHER, DIGIT, LETTER, LOWER, UPPER = range(7)
 _1 = np.uint64(1)
+
+
+def followed_by_parts(
+    text: np.ndarray, doc_ends: np.ndarray, is_ascii: np.ndarray, min_length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Put after each ASCII document the parts of its compounds, an END after each.
+
+    Documents are bytes, an END after each; others than ASCII stay as they are. Parts of fewer
+    characters than `min_length` are left out. Returns the bytes, and where each document ends.
+    """
+    # Parts have no more characters than their words, nor more ends. Room not used costs no memory.
+    out = np.empty(3 * len(text), np.uint8)
+    ends = np.where(is_ascii, doc_ends, -doc_ends)
+    n = _write_parts(text, ends, _kinds(" ", 256), min_length, END, True, out)
+    return out[:n], ends
 
 
 def add_parts(
@@ -27,20 +43,24 @@ def add_parts(
 
     Compounds are found in `as_written`, which has the case that `texts` may have lost. Where `end`
     is a space, words are what ``\w+`` matches; else `end` alone is between them. Parts of fewer
-    characters than `min_length` are left out. With `lowercase`, a text beyond ASCII comes back in
-    lower case.
+    characters than `min_length` are left out. With `lowercase`, texts come back in lower case.
     """
-    texts = list(texts)
-    # ASCII apart: a byte a character is read sooner.
-    narrow = [end.isascii() and text.isascii() for text in as_written]
-    for encoding in ("ascii", "utf-32-le"):
-        chosen = [i for i, is_narrow in enumerate(narrow) if is_narrow == (encoding == "ascii")]
-        written = [as_written[i] for i in chosen]
-        if lowercase and encoding != "ascii":
-            written = [_dot_apart(text) for text in written]
-        for number, parts in _find_parts(written, encoding, end, min_length):
-            texts[chosen[number]] += end + parts
-    return [text if text.isascii() else text.lower() for text in texts] if lowercase else texts
+    if not texts:
+        return []
+    if lowercase:
+        as_written = [_dot_apart(text) for text in as_written]
+    points = np.frombuffer(
+        end.join([*as_written, ""]).encode("utf-32-le", "surrogatepass"), np.uint32
+    )
+    ends = np.cumsum(np.fromiter(map(len, as_written), np.int64, len(as_written)) + 1)
+    parts = np.empty(2 * len(points), np.uint32)
+    n = _write_parts(points, ends, _kinds(end, 0x110000), min_length, ord(end), False, parts)
+    spelled = parts[:n].tobytes().decode("utf-32-le", "surrogatepass")
+    found = (
+        text + end + spelled[start:stop] if start < stop else text
+        for text, start, stop in zip(texts, [0, *ends.tolist()], ends.tolist())
+    )
+    return [text.lower() for text in found] if lowercase else list(found)
 
 
 def words_as_written(
@@ -59,28 +79,11 @@ def _dot_apart(text: str) -> str:
     return text.replace("İ", "I\u0307")
 
 
-def _find_parts(
-    texts: list[str], encoding: str, end: str, min_length: int
-) -> Iterator[tuple[int, str]]:
-    """Give the number of each text that has compounds, and their parts, an `end` after each."""
-    dtype, n_points = (np.uint8, 128) if encoding == "ascii" else (np.uint32, 0x110000)
-    if not texts:
-        return
-    points = np.frombuffer(end.join([*texts, ""]).encode(encoding, "surrogatepass"), dtype)
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
-    # Parts have no more characters than their words, nor more ends. Room not used costs no memory.
-    parts = np.empty(2 * len(points), dtype)
-    n = _write_parts(points, ends, _kinds(end, n_points), min_length, ord(end), parts)
-    spelled = parts[:n].tobytes().decode(encoding, "surrogatepass")
-    starts = np.append(0, ends[:-1])
-    some = np.flatnonzero(starts < ends)
-    for i, start, stop in zip(some.tolist(), starts[some].tolist(), ends[some].tolist()):
-        yield i, spelled[start:stop]
-
-
 @cache
 def _kinds(end: str, n_points: int) -> np.ndarray:
     kinds = np.full(n_points, SEPARATOR if end == " " else OTHER, np.uint8)
+    if n_points == 256:  # bytes, of which only ASCII is looked at
+        return np.append(_kinds(end, 128), np.full(128, SEPARATOR, np.uint8))
     words = "".join(re.findall(r"\w+", "".join(map(chr, range(n_points)))))
     kinds[list(map(ord, words))] = list(map(_kind, words))
     kinds[ord(end)] = SEPARATOR
@@ -111,17 +114,24 @@ _CUTS = np.array([_cut(*kinds) for kinds in product(range(8), repeat=3)], np.uin
 
 
 @njit(nogil=True, cache=True)
-def _write_parts(points, ends, kinds, min_length, end, parts):
+def _write_parts(points, ends, kinds, min_length, end, copied, parts):
     """Write the parts of compounds; make `ends` of texts the ends of their parts.
 
-    Each text ends with a separator. Few words are compounds, so the loop only looks for a cut: to
-    branch at the end of every word took three times as long.
+    Each text ends with a separator. With `copied`, each text is written before its parts, and one
+    whose end is negative is written alone. Few words are compounds, so the loop only looks for a
+    cut: to branch at the end of every word took three times as long.
     """
     n = 0  # written
     p = np.uint64(0)  # unsigned: numba need not ask whether it counts from the end
     window = 0  # the kinds of the last three characters, three bits each
     for d in range(len(ends)):
-        stop = np.uint64(ends[d])
+        stop = np.uint64(abs(ends[d]))
+        if copied:
+            for k in range(p, stop):
+                parts[n + k - p] = points[k]
+            n += np.int64(stop - p)  # type: ignore[assignment]
+        if ends[d] < 0:
+            p = stop
         while p < stop:
             window = (window << 3 | kinds[points[p]]) & 511
             p += _1

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -37,10 +38,71 @@ def _fold_byte(fold, byte):
     return byte if folded >= SEPARATOR else np.uint8(folded)
 
 
+class Words(NamedTuple):
+    """Distinct words, numbered, and a table in which to look them up. It never changes.
+
+    Attributes
+    ----------
+    pool : uint8 array, their bytes, an END after each
+    ends : int64 array, where each ends in `pool`, after its END
+    tags, is_long, slots : see `_find_words`
+    """
+
+    pool: np.ndarray
+    ends: np.ndarray
+    tags: np.ndarray
+    is_long: np.ndarray
+    slots: np.ndarray
+
+    @classmethod
+    def none(cls) -> Words:
+        return cls(
+            np.empty(0, np.uint8),
+            np.empty(0, np.int64),
+            np.empty(0, np.uint64),
+            np.empty(0, bool),
+            np.zeros(2, np.uint64),
+        )
+
+    @property
+    def n(self) -> int:
+        return len(self.ends)
+
+    def numbers(self, pool: np.ndarray) -> tuple[np.ndarray, Words]:
+        """Return the number of each word in a pool, and the words that are new.
+
+        An empty word, which stands for one that was taken out, has -1. New words are numbered on
+        from those that are here, in order of appearance.
+        """
+        tables = split_at_end()
+        ids, _, new = number_words(pool, np.array([len(pool)]), *tables, 1, self)
+        is_word = np.diff(np.flatnonzero(pool == END), prepend=-1) > 1
+        if len(ids) == len(is_word):
+            return ids, new
+        number = np.full(len(is_word), -1, np.int32)
+        number[is_word] = ids
+        return number, new
+
+    def extended(self, new: Words) -> Words:
+        """Add words that are none of these, with the numbers that follow."""
+        if not (new.n and self.n):
+            return self if self.n else new
+        n = self.n + new.n
+        tags, is_long = np.append(self.tags, new.tags), np.append(self.is_long, new.is_long)
+        slots, first = self.slots, self.n
+        if 4 * n > len(slots):
+            slots, first = np.zeros(4 << (n - 1).bit_length(), np.uint64), 0
+        else:
+            slots = slots.copy()
+        _fill_slots(tags, is_long, first, n, slots)
+        pool = np.append(self.pool, new.pool)
+        return Words(pool, np.append(self.ends, new.ends + len(self.pool)), tags, is_long, slots)
+
+
 @njit(nogil=True, cache=True)
-def _rehash(tags, is_long, n_words, slots):
+def _fill_slots(tags, is_long, first, n_words, slots):
     mask = np.uint64(len(slots) - 2)
-    for w in range(n_words):
+    for w in range(first, n_words):
         s = _slot(tags[w], mask)
         while slots[s + _1] != _0:
             s = (s + _2) & mask
@@ -49,17 +111,41 @@ def _rehash(tags, is_long, n_words, slots):
 
 
 @njit(nogil=True, cache=True)
+def _look_up(tag, long, n, first, text, fold, slots, pool, ends):
+    """Return the number of a word, or -1 and the slot that it belongs into."""
+    mask = np.uint64(len(slots) - 2)
+    s = _slot(tag, mask)
+    while slots[s + _1] != _0:
+        if slots[s] == tag and slots[s + _1] & _1 == long:
+            w = np.int64(slots[s + _1] >> _1) - 1
+            if not long:
+                return w, s
+            start = ends[w - 1] if w > 0 else np.int64(0)
+            same = ends[w] - start == np.int64(n) + 1
+            at = _0
+            while same and at < n:
+                same = pool[np.uint64(start) + at] == _fold_byte(fold, text[first + at])
+                at += _1
+            if same:
+                return w, s
+        s = (s + _2) & mask
+    return np.int64(-1), s
+
+
+@njit(nogil=True, cache=True)
 def _find_words(
-    text, doc_ends, fold, is_word, min_length, state, ids, id_ends, slots, tags, is_long, pool, ends
-):
+    text, doc_ends, fold, is_word, min_length, known_slots, known_pool, known_ends,
+    state, ids, id_ends, slots, tags, is_long, pool, ends
+):  # fmt: skip
     """Read on from `state` until the text or the room for new words ends.
 
-    A slot holds a word's tag and its number, shifted, with a last bit that says whether the tag
-    is a hash. The tag of a word below eight bytes is the word itself, so most words are found
-    without leaving the slot; only longer ones are compared byte by byte.
+    A word is looked up among those known before, then among the new ones. A slot holds a word's
+    tag and its number, shifted, with a last bit that says whether the tag is a hash. The tag of a
+    word below eight bytes is the word itself, so most words are found without leaving the slot;
+    only longer ones are compared byte by byte.
     """
     d, p, n_ids, n_words, n_pool = state[0], np.uint64(state[1]), state[2], state[3], state[4]
-    mask = np.uint64(len(slots) - 2)
+    n_known = len(known_ends)
     room = len(ends)
     while d < len(doc_ends):
         stop = np.uint64(doc_ends[d])
@@ -121,23 +207,12 @@ def _find_words(
                 continue
             long = np.uint64(n >= _8)
             tag = (h if long else _0) ^ key ^ (n << np.uint64(56))
-            s = _slot(tag, mask)
-            w = np.int64(-1)
-            while slots[s + _1] != _0:
-                if slots[s] == tag and slots[s + _1] & _1 == long:
-                    w = np.int64(slots[s + _1] >> _1) - 1
-                    if not long:
-                        break
-                    start = ends[w - 1] if w > 0 else np.int64(0)
-                    same = ends[w] - start == np.int64(n) + 1
-                    at = _0
-                    while same and at < n:
-                        same = pool[np.uint64(start) + at] == _fold_byte(fold, text[first + at])
-                        at += _1
-                    if same:
-                        break
-                    w = np.int64(-1)
-                s = (s + _2) & mask
+            w, s = _look_up(tag, long, n, first, text, fold, known_slots, known_pool, known_ends)
+            if w >= 0:
+                ids[n_ids] = w
+                n_ids += 1
+                continue
+            w, s = _look_up(tag, long, n, first, text, fold, slots, pool, ends)
             if w < 0:
                 w = n_words
                 n_words += 1
@@ -150,7 +225,7 @@ def _find_words(
                 pool[np.uint64(n_pool) + n] = END
                 n_pool += np.int64(n) + 1
                 ends[w] = n_pool
-            ids[n_ids] = w
+            ids[n_ids] = n_known + w
             n_ids += 1
         id_ends[d] = n_ids
         d += 1
@@ -159,9 +234,14 @@ def _find_words(
 
 
 def number_words(
-    text: np.ndarray, doc_ends: np.ndarray, fold: np.ndarray, is_word: np.ndarray, min_length: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Number the words of some documents in order of first appearance.
+    text: np.ndarray,
+    doc_ends: np.ndarray,
+    fold: np.ndarray,
+    is_word: np.ndarray,
+    min_length: int,
+    known: Words,
+) -> tuple[np.ndarray, np.ndarray, Words]:
+    """Number the words of some documents: those known before, then others as they appear.
 
     Parameters
     ----------
@@ -180,8 +260,7 @@ def number_words(
     -------
     ids : int32 array, the word of each occurrence
     id_ends : int64 array, where each document ends in `ids`
-    pool : uint8 array, the distinct words' bytes, an END after each
-    ends : int64 array, where each word ends in `pool`, after its END
+    new : the words that were not known; their numbers follow those of the known ones
     """
     text = text.view()
     text.flags.writeable = False  # or every loop would be compiled twice
@@ -194,14 +273,18 @@ def number_words(
     slots = np.zeros(4 * size, np.uint64)
     state = np.zeros(5, np.int64)
     while not _find_words(
-        text, doc_ends, fold, is_word, min_length, state,
-        ids, id_ends, slots, tags, is_long, pool, ends,
+        text, doc_ends, fold, is_word, min_length, known.slots, known.pool, known.ends,
+        state, ids, id_ends, slots, tags, is_long, pool, ends,
     ):  # fmt: skip
         size *= 4
         tags, is_long, ends = (np.resize(array, size) for array in (tags, is_long, ends))
         slots = np.zeros(4 * size, np.uint64)
-        _rehash(tags, is_long, state[3], slots)
-    return ids[: state[2]], id_ends, pool[: state[4]].copy(), ends[: state[3]].copy()
+        _fill_slots(tags, is_long, 0, state[3], slots)
+    n = state[3]
+    new = Words(
+        pool[: state[4]].copy(), ends[:n].copy(), tags[:n].copy(), is_long[:n].copy(), slots
+    )
+    return ids[: state[2]], id_ends, new
 
 
 @cache

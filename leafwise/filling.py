@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from leafwise.corpus import Batch, Corpus
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier
 
@@ -18,11 +20,14 @@ def by_model(model: TaxonomyClassifier, corpus: Corpus, batch: Batch) -> list[li
     The label is what `predict` says: several where the model finds several, none where it is not
     sure enough. The candidates are the likeliest other nodes.
     """
+    from leafwise.models._base import top_of
+
     tree = model.taxonomy_
     lists = holds_lists(corpus, batch)
-    said = _said(model, batch.texts)
+    decided, proba = model._decided_with_proba(batch.texts)  # which counts the words once
+    said = _said(model, decided, proba)
     most = max(max(map(len, batch.labels)), max(len(labels) for labels, _ in said))
-    classes, probabilities = model.top_k(batch.texts, most + 2)
+    classes, probabilities = top_of(proba, model.classes_, most + 2)
     rows: list[list] = []
     for given, (found, p), nodes, sure in zip(
         batch.labels, said, classes.tolist(), probabilities.tolist()
@@ -37,24 +42,23 @@ def by_model(model: TaxonomyClassifier, corpus: Corpus, batch: Batch) -> list[li
     return rows
 
 
-def _said(model: TaxonomyClassifier, texts: list[str]) -> list[tuple[tuple, float | None]]:
+def _said(
+    model: TaxonomyClassifier, found: list, proba: np.ndarray
+) -> list[tuple[tuple, float | None]]:
     """Return the labels that a model gives to each text, and the probability of the likeliest."""
-    found = model.predict(texts)
     if model.several_:
         column = {name: i for i, name in enumerate(model.classes_.tolist())}
-        proba = model.predict_proba(texts)
         return [
             (labels, max((float(row[column[one]]) for one in labels), default=None))
             for labels, row in zip(found, proba)
         ]
     if model.stop is None:
-        best = model.predict_proba(texts).max(axis=1)
+        best = proba.max(axis=1)
         return [((), None) if one is None else ((one,), p) for one, p in zip(found, best.tolist())]
-    branch = model.predict_branch_proba(texts)
     index = model.taxonomy_.index
     return [
         ((), None) if one is None else ((one,), float(row[index(one)]))
-        for one, row in zip(found, branch)
+        for one, row in zip(found, model._branches(proba))
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numba
@@ -106,9 +106,30 @@ def read_keywords(taxonomy: Taxonomy, vocabulary: Any, X: sparse.csr_matrix) -> 
     vocabulary : the words of X's columns, or the fitted WordCounter that counted them
     X : word counts of documents
     """
+    return find_keywords(taxonomy, vocabulary, X.shape, lambda terms: count_terms(X, terms))
+
+
+def count_terms(X: sparse.csr_matrix, terms: sparse.csr_matrix) -> np.ndarray:
+    """Count the documents that have each term. Blocks of documents add up."""
+    return np.diff(match_terms(terms, X).tocsc().indptr)
+
+
+def find_keywords(
+    taxonomy: Taxonomy,
+    vocabulary: Any,
+    shape: tuple[int, int],
+    count: Callable[[sparse.csr_matrix], np.ndarray],
+) -> Keywords:
+    """Find and weigh keywords, wherever the documents are.
+
+    Parameters
+    ----------
+    shape : how many documents and words there are
+    count : terms × words -> how many documents have each term
+    """
     of_node = [(i, keyword) for i in range(1, len(taxonomy)) for keyword in taxonomy.keywords[i]]
     spelled = list(dict.fromkeys(keyword for _, keyword in of_node))
-    terms = _spell(spelled, vocabulary, X.shape[1])
+    terms = _spell(spelled, vocabulary, shape[1])
     columns = sorted({term for term in terms if term})
     number = {term: k for k, term in enumerate(columns)}
     n_words = np.array([len(term) for term in columns], np.int64)
@@ -118,9 +139,9 @@ def read_keywords(taxonomy: Taxonomy, vocabulary: Any, X: sparse.csr_matrix) -> 
             np.array([w for term in columns for w in term], np.int32),
             np.append(0, np.cumsum(n_words)),
         ),
-        (len(columns), X.shape[1]),
+        (len(columns), shape[1]),
     )
-    n_documents = np.diff(match_terms(table, X).tocsc().indptr)
+    n_documents = count(table)
     has_term = {word: number[term] for word, term in zip(spelled, terms) if term}
     unknown = sorted(
         word for word in spelled if word not in has_term or not n_documents[has_term[word]]
@@ -129,7 +150,7 @@ def read_keywords(taxonomy: Taxonomy, vocabulary: Any, X: sparse.csr_matrix) -> 
     pairs = sorted({(has_term[word], i) for i, word in of_node if word in has_term})
     rows, nodes = np.array(pairs, np.int64).reshape(-1, 2).T
     n_nodes = np.bincount(rows, minlength=len(columns))
-    idf = np.log1p(X.shape[0] / np.maximum(n_documents, 1)) / np.maximum(n_nodes, 1) ** 0.5
+    idf = np.log1p(shape[0] / np.maximum(n_documents, 1)) / np.maximum(n_nodes, 1) ** 0.5
     weights = sparse.csr_matrix((idf[rows], (rows, nodes)), (len(columns), len(taxonomy)))
     # A phrase's words share what it is worth.
     each = sparse.diags_array(1.0 / (np.maximum(n_words, 1) * np.maximum(n_nodes, 1) ** 0.5))
@@ -270,7 +291,6 @@ def _match(
 ):  # pragma: no cover - compiled
     n = 0
     for d in range(indptr.shape[0] - 1):
-        row = words[indptr[d] : indptr[d + 1]]
         for p in range(indptr[d], indptr[d + 1]):
             w = words[p]
             if data[p] <= 0.0:
@@ -279,11 +299,17 @@ def _match(
                 t = by_word[q]
                 least = data[p]
                 for r in range(t_indptr[t], t_indptr[t + 1]):
-                    at = np.searchsorted(row, t_words[r])
-                    if at == len(row) or row[at] != t_words[r]:
+                    at, end = indptr[d], indptr[d + 1]
+                    while at < end:  # numba's own search takes as long to compile as the rest
+                        middle = (at + end) // 2
+                        if words[middle] < t_words[r]:
+                            at = middle + 1
+                        else:
+                            end = middle
+                    if at == indptr[d + 1] or words[at] != t_words[r]:
                         least = 0.0
                         break
-                    least = min(least, data[indptr[d] + at])
+                    least = min(least, data[at])
                 if least > 0.0:
                     found[n] = t
                     counts[n] = least

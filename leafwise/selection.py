@@ -77,13 +77,22 @@ def information_gain(X: Any, y: Any) -> np.ndarray:
 
 def gain_of_membership(X: Any, membership: sparse.csr_matrix) -> np.ndarray:
     """Return the information gain of each word, from documents × words and documents × classes."""
+    return gain_of_meetings(*meetings(X, membership))
+
+
+def meetings(X: Any, membership: sparse.csr_matrix) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Count how often each class meets each word, and its documents. Blocks add up."""
     occurs = sparse.csr_matrix(X, dtype=np.float64, copy=True)
     occurs.eliminate_zeros()
     occurs.data[:] = 1.0
-    # How often each class meets each word: T takes every probability from here, so that they
-    # agree with each other where documents have several labels.
-    n_cw = sparse.coo_matrix(membership.T @ occurs)
-    n_c = np.asarray(membership.sum(axis=0)).ravel()
+    return sparse.csr_matrix(membership.T @ occurs), np.asarray(membership.sum(axis=0)).ravel()
+
+
+def gain_of_meetings(met: sparse.csr_matrix, n_c: np.ndarray) -> np.ndarray:
+    """Return the information gain of each word, from how often each class meets it."""
+    # T takes every probability from here, so that they agree with each other where documents have
+    # several labels.
+    n_cw = sparse.coo_matrix(met)
     n = max(n_c.sum(), np.finfo(float).tiny)
     c, w, p_cw = n_cw.row, n_cw.col, n_cw.data / n
     p_c = n_c[c] / n

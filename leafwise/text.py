@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
+
+from leafwise._texts import END, blocks, divided, encodable, joined, strings
+from leafwise.threads import in_threads, n_threads
+
+if TYPE_CHECKING:
+    from leafwise._forms import Known
+    from leafwise._words import Words
 
 # Patterns that the compiled loop knows, with the least length of a word. Any other is left to `re`.
 _COMPILED_PATTERNS = {
@@ -21,17 +27,14 @@ _COMPILED_PATTERNS = {
     for prefix in ("(?u)", "")
     for pattern, least in {r"\b\w\w+\b": 2, r"\w\w+": 2, r"\b\w+\b": 1, r"\w+": 1}.items()
 }
-_BLOCK_CHARACTERS = 64 << 20  # of text counted at a time
-_THREAD_CHARACTERS = 1 << 18  # less than this is not worth another thread
-_END = "\udcff"  # what `_words.END` is in a string, with surrogateescape
 
 
 class _Found(NamedTuple):
-    """Documents as numbers of words: which words, where each document ends, the words' bytes."""
+    """Documents as numbers of forms: which, where each document ends, and the forms not known."""
 
     ids: np.ndarray
     id_ends: np.ndarray
-    pool: np.ndarray
+    new: Words
 
 
 class _Rows(NamedTuple):
@@ -86,7 +89,13 @@ class WordCounter(TransformerMixin, BaseEstimator):
     """
 
     _learned = ("n_documents_", "_pool", "_totals", "_document_counts", "_order")
-    _vocabulary: dict[str, int] | None
+    _pool: np.ndarray
+    _totals: np.ndarray
+    _document_counts: np.ndarray
+    # What follows from the words, and only makes the next call faster.
+    _vocabulary: dict[str, int] | None = None
+    _known: Known | None = None  # forms, and their words
+    _columns: Known | None = None  # the same and forms in `transform`, with columns
 
     def __init__(
         self,
@@ -131,6 +140,28 @@ class WordCounter(TransformerMixin, BaseEstimator):
         self._set_columns()
         return self
 
+    def merge(self, others: Iterable[WordCounter]) -> Self:
+        """Learn what other counters have learned: as if their texts had come here, too.
+
+        They must have the same settings, but for `min_count` and `max_df`, which are this one's.
+        """
+        from leafwise._words import Words
+
+        if not hasattr(self, "n_documents_"):
+            self._reset()
+        words = Words.none().numbers(self._pool)[1]
+        for other in others:
+            check_is_fitted(other, "n_documents_")
+            number, new = words.numbers(other._pool)
+            words = words.extended(new)
+            self._make_room(words)
+            self._totals[number] += other._totals
+            self._document_counts[number] += other._document_counts
+            self.n_documents_ += other.n_documents_
+        self._forget()
+        self._set_columns()
+        return self
+
     def fit_transform(self, texts: Iterable[str], y: Any = None) -> sparse.csr_matrix:
         """Learn the vocabulary and count, in one pass over the texts."""
         self._reset()
@@ -143,11 +174,14 @@ class WordCounter(TransformerMixin, BaseEstimator):
         """Count the words of the vocabulary; others are ignored."""
         check_is_fitted(self, "n_documents_")
         self._require_words()
-        n_columns = len(self._order)
+        column_of, n_columns = self._column_of_word(), len(self._order)
+        known = self._known_columns(column_of)
         parts: list[_Rows] = []
-        for block in self._find(texts):
-            columns = self._columns([found.pool for found in block])
-            parts += _parallel(_count, zip(block, columns, repeat(n_columns)))
+        for block in self._blocks(texts):
+            found = self._find(block, known.forms)
+            known, columns = known.meet([part.new for part in found], column_of)
+            parts += self._in_threads(_count, zip(found, columns, repeat(n_columns)))
+        self._columns = known
         return self._matrix(parts, np.arange(n_columns, dtype=np.int32))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -160,7 +194,7 @@ class WordCounter(TransformerMixin, BaseEstimator):
         if not hasattr(self, "n_documents_"):
             raise AttributeError("vocabulary_ is there after fit")
         if self._vocabulary is None:
-            words = _strings(self._pool)
+            words = strings(self._pool)
             self._vocabulary = {words[i]: column for column, i in enumerate(self._order.tolist())}
         return self._vocabulary
 
@@ -174,13 +208,14 @@ class WordCounter(TransformerMixin, BaseEstimator):
 
         Parts of compounds come after all words.
         """
-        forms = filter(None, dict.fromkeys(self._matched([text])[0].split(_END)))
-        stems = _stems(self.stemmer)
-        stop = _stop_words(self.stop_words)
-        words = [form for form in forms if form not in stop]
+        from leafwise._forms import Spelling
+
+        forms = list(filter(None, dict.fromkeys(self._matched([text])[0].split(END))))
+        spelling = Spelling.of(self.stop_words, self.stemmer)
         first: dict[str, str] = {}
-        for counted, form in zip(stems(words) if stems else words, words):
-            first.setdefault(counted, form)
+        for counted, form in zip(spelling.counted(forms), forms):
+            if form not in spelling.stop:
+                first.setdefault(counted, form)
         return first
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -188,6 +223,10 @@ class WordCounter(TransformerMixin, BaseEstimator):
         from leafwise.persistence import save
 
         save(self, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = super().__getstate__().items()
+        return {k: v for k, v in kept if k not in ("_vocabulary", "_known", "_columns")}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -204,23 +243,32 @@ class WordCounter(TransformerMixin, BaseEstimator):
         self._totals = np.empty(0, np.int64)
         self._document_counts = np.empty(0, np.int64)
         self._order = np.empty(0, np.int64)
-        self._vocabulary = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._vocabulary = self._known = self._columns = None
 
     def _count_and_learn(self, texts: Iterable[str]) -> Iterator[_Rows]:
         if not hasattr(self, "n_documents_"):
             self._reset()
-        for block in self._find(texts):
-            # Words known before come first, so they keep their numbers.
-            pools = [self._pool, *(found.pool for found in block)]
-            self._pool, n_words, numbers = _merge(pools)
-            new = (0, n_words - len(self._totals))
-            self._totals = np.pad(self._totals, new)
-            self._document_counts = np.pad(self._document_counts, new)
-            for rows in _parallel(_count, zip(block, numbers[1:], repeat(n_words))):
+        known = self._known_words()
+        for block in self._blocks(texts):
+            found = self._find(block, known.forms)
+            known, numbers = known.learn([part.new for part in found])
+            self._known = known
+            self._make_room(known.words)
+            for rows in self._in_threads(_count, zip(found, numbers, repeat(known.words.n))):
                 self._totals += rows.totals
                 self._document_counts += rows.row_counts
                 self.n_documents_ += len(rows.row_ends)
                 yield rows
+
+    def _make_room(self, words: Words) -> None:
+        """Make room for words, which begin with those known before."""
+        new = (0, words.n - len(self._totals))
+        self._pool = words.pool
+        self._totals = np.pad(self._totals, new)
+        self._document_counts = np.pad(self._document_counts, new)
 
     def _set_columns(self) -> None:
         from leafwise._words import sort_words
@@ -229,7 +277,7 @@ class WordCounter(TransformerMixin, BaseEstimator):
         kept = (self._totals >= self.min_count) & (self._document_counts <= most)
         order = sort_words(self._pool)
         self._order = order[kept[order]]
-        self._vocabulary = None
+        self._vocabulary = self._columns = None
 
     def _require_words(self) -> None:
         if not len(self._order):
@@ -240,21 +288,21 @@ class WordCounter(TransformerMixin, BaseEstimator):
                 f"max_df={self.max_df}."
             )
 
-    def _columns(self, pools: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the column of each word in each pool, -1 for a word that has none."""
-        if sum(map(len, pools)) < len(self._pool) // 8:
-            found = [_strings(pool) for pool in pools]
-            return [
-                np.fromiter(map(self.vocabulary_.get, words, repeat(-1)), np.int32, len(words))
-                for words in found
-            ]
-        # Many words: numbering them together with all that are known is faster than a dict.
-        column_of_word = np.append(self._column_of_word(), np.int32(-1))  # the last: not known
-        _, _, numbers = _merge([self._pool, *pools])
-        n_known = len(column_of_word) - 1
-        return [
-            column_of_word[np.where(n < 0, n_known, np.minimum(n, n_known))] for n in numbers[1:]
-        ]
+    def _known_words(self) -> Known:
+        from leafwise._forms import Known, Spelling
+
+        spelling = Spelling.of(self.stop_words, self.stemmer)
+        if self.ngram_range != (1, 1):  # which are made of words as they are counted
+            spelling = Spelling.of(None, None)
+        if self._known is None or self._known.spelling != spelling:
+            self._known, self._columns = Known.of(self._pool, spelling), None
+        return self._known
+
+    def _known_columns(self, column_of: np.ndarray) -> Known:
+        known = self._known_words()
+        if self._columns is None:
+            self._columns = known.with_columns(column_of)
+        return self._columns
 
     def _column_of_word(self) -> np.ndarray:
         column_of_word = np.full(len(self._totals), -1, np.int32)
@@ -265,7 +313,9 @@ class WordCounter(TransformerMixin, BaseEstimator):
         """Put rows together, their columns renamed (-1 drops one) and sorted."""
         from leafwise._words import sort_rows
 
-        sizes = [int(np.count_nonzero(column_of[part.columns] >= 0)) for part in parts]
+        sizes = [len(part.columns) for part in parts]
+        if len(column_of) > len(self._order):  # some words have no column
+            sizes = [int(np.count_nonzero(column_of[part.columns] >= 0)) for part in parts]
         indices = np.empty(sum(sizes), np.int32)
         data = np.empty(sum(sizes), np.int64)
         indptr = np.zeros(1 + sum(len(part.row_ends) for part in parts), np.int64)
@@ -277,54 +327,73 @@ class WordCounter(TransformerMixin, BaseEstimator):
             tasks.append((*rows, column_of, n_columns, indices, data, indptr[row:], start))
             row += len(part.row_ends)
             start += size
-        _parallel(sort_rows, tasks)
+        self._in_threads(sort_rows, tasks)
         if self.binary:
             data.fill(1)
         return sparse.csr_matrix((data, indices, indptr), (len(indptr) - 1, n_columns))
 
-    def _find(self, texts: Iterable[str]) -> Iterator[list[_Found]]:
-        """Find the words of texts, a block at a time, in one part per thread."""
+    def _blocks(self, texts: Iterable[str]) -> Iterator[list[str]]:
         self._validate()
-        min_length = _COMPILED_PATTERNS.get(self.token_pattern)
-        stop = _stop_words(self.stop_words)
-        stems = _stems(self.stemmer)
+        return blocks(texts, self.lowercase and not self.compounds)  # which needs the case
+
+    def _find(self, block: list[str], forms: Words) -> list[_Found]:
+        """Find the words of texts, in one part per thread."""
+        from leafwise._forms import Spelling
+        from leafwise._words import END, Words, number_words, split_at_end, write_ngrams
 
         def find(documents: list[str]) -> _Found:
-            from leafwise._words import number_words, split_at_end, word_characters, write_ngrams
+            read = self._read(documents)
+            if self.ngram_range == (1, 1):
+                return _Found(*number_words(*read, forms))
+            ids, id_ends, words = number_words(*read, Words.none())
+            pool = Spelling.of(self.stop_words, self.stemmer).respelled(words.pool)
+            ends = np.flatnonzero(pool == END) + 1
+            grams, doc_ends = write_ngrams(ids, id_ends, pool, ends, *self.ngram_range)
+            return _Found(*number_words(grams, doc_ends, *split_at_end(), 1, forms))
 
-            if not min_length:
-                documents = self._matched(documents)
-            elif self.compounds:
-                documents = self._with_parts(documents, documents, " ")
-            ascii_only = all(map(str.isascii, documents))
-            text, doc_ends = _joined(documents, "replace" if min_length else "surrogateescape")
-            tables = word_characters(self.lowercase, ascii_only) if min_length else split_at_end()
-            ids, id_ends, pool, ends = number_words(text, doc_ends, *tables, min_length or 1)
-            if stop or stems:
-                words = ["" if word in stop else word for word in _strings(pool)]
-                pool, ends = _joined(stems(words) if stems else words, "surrogateescape")
-            if self.ngram_range != (1, 1):
-                grams, doc_ends = write_ngrams(ids, id_ends, pool, ends, *self.ngram_range)
-                ids, id_ends, pool, _ = number_words(grams, doc_ends, *split_at_end(), 1)
-            return _Found(ids, id_ends, pool)
+        return self._in_threads(find, ((part,) for part in divided(block, self._n_threads())))
 
-        n_threads = self.n_jobs if self.n_jobs > 0 else _usable_cores()
-        for block in _blocks(texts, self.lowercase and not self.compounds):  # which needs the case
-            yield _parallel(find, [(part,) for part in _divided(block, n_threads)])
+    def _read(self, documents: list[str]) -> tuple[Any, Any, Any, Any, int]:
+        """Return documents as `number_words` takes them."""
+        from leafwise._words import split_at_end, word_characters
+
+        min_length = _COMPILED_PATTERNS.get(self.token_pattern)
+        if not min_length:
+            return *joined(self._matched(documents), "surrogateescape"), *split_at_end(), 1
+        is_ascii = np.fromiter(map(str.isascii, documents), bool, len(documents))
+        ascii_only = bool(is_ascii.all())
+        if self.compounds and not ascii_only:
+            rest = np.flatnonzero(~is_ascii).tolist()
+            some = [documents[i] for i in rest]
+            documents = list(documents)
+            for i, with_parts in zip(rest, self._with_parts(some, some, " ")):
+                documents[i] = with_parts
+        text, doc_ends = joined(documents, "replace")
+        if self.compounds:
+            from leafwise._compounds import followed_by_parts
+
+            text, doc_ends = followed_by_parts(text, doc_ends, is_ascii, min_length)
+        return text, doc_ends, *word_characters(self.lowercase, ascii_only), min_length
+
+    def _n_threads(self) -> int:
+        return self.n_jobs if self.n_jobs > 0 else n_threads()
+
+    def _in_threads(self, function: Callable, tasks: Iterable[tuple]) -> list:
+        return in_threads(lambda task: function(*task), tasks, self._n_threads())
 
     def _matched(self, documents: list[str]) -> list[str]:
         """Find the words of each document with `re`; put an END between any two."""
         pattern = re.compile(self.token_pattern)
-        documents = [_encodable(text) for text in documents]
+        documents = [encodable(text) for text in documents]
         lowered = [text.lower() for text in documents] if self.lowercase else documents
-        words = [_END.join(pattern.findall(text)) for text in lowered]
+        words = [END.join(pattern.findall(text)) for text in lowered]
         if not self.compounds:
             return words
         from leafwise._compounds import words_as_written
 
         if not self.lowercase:
-            return self._with_parts(words, words, _END)
-        return self._with_parts(words, words_as_written(pattern, documents, lowered, _END), _END)
+            return self._with_parts(words, words, END)
+        return self._with_parts(words, words_as_written(pattern, documents, lowered, END), END)
 
     def _with_parts(self, texts: list[str], as_written: list[str], end: str) -> list[str]:
         from leafwise._compounds import add_parts
@@ -335,7 +404,7 @@ class WordCounter(TransformerMixin, BaseEstimator):
     def _restore(self) -> None:
         """Check what a file held."""
         n_words = int(np.count_nonzero(self._pool == 0xFF))
-        _strings(self._pool)
+        strings(self._pool)
         if len(self._totals) != n_words or len(self._document_counts) != n_words:
             raise ValueError("word totals do not fit the words")
         order = self._order
@@ -343,7 +412,7 @@ class WordCounter(TransformerMixin, BaseEstimator):
             raise ValueError("a word has two columns")
         if len(order) and (order.min() < 0 or order.max() >= n_words):
             raise ValueError("a column has no word")
-        self._vocabulary = None
+        self._forget()
         self._validate()
 
     def _validate(self) -> None:
@@ -375,125 +444,7 @@ class WordCounter(TransformerMixin, BaseEstimator):
             raise ValueError(f"token_pattern={self.token_pattern!r} has more than one group.")
 
 
-def _blocks(texts: Iterable[str], lowercase: bool) -> Iterator[list[str]]:
-    """Cut texts into lists of bounded size, checked, and in lower case beyond ASCII."""
-    if isinstance(texts, str | bytes):
-        raise ValueError("Expected a list of texts, got one string: put it in a list, [text].")
-    if hasattr(texts, "columns") or isinstance(texts, dict) or getattr(texts, "ndim", 1) > 1:
-        raise ValueError(
-            f"Expected a list of texts, got a {type(texts).__name__}: take its column of texts, "
-            'such as table["text"].'
-        )
-    block: list[str] = []
-    size = position = 0
-    for text in texts.to_pylist() if hasattr(texts, "to_pylist") else texts:
-        if type(text) is not str:
-            text = _as_string(text, position)
-        if lowercase and not text.isascii():
-            text = text.lower()  # by Python's own rules: a final sigma, a dotted capital I
-        block.append(text)
-        position += 1
-        size += len(text)
-        if size >= _BLOCK_CHARACTERS:
-            yield block
-            block, size = [], 0
-    if block or not position:
-        yield block
-
-
-def _as_string(text: Any, position: int) -> str:
-    if isinstance(text, str):
-        return str(text)
-    if isinstance(text, bytes):
-        return text.decode()
-    raise ValueError(
-        f"Document {position} is of type {type(text).__name__}, expected a string. "
-        'Replace missing texts by "".'
-    )
-
-
-def _divided(block: list[str], n_threads: int) -> list[list[str]]:
-    """Cut a block into about equal parts, one per thread."""
-    lengths = np.cumsum(np.fromiter(map(len, block), np.int64, len(block)))
-    size = int(lengths[-1]) if len(block) else 0
-    n_parts = max(1, min(n_threads, size // _THREAD_CHARACTERS))
-    cuts = np.searchsorted(lengths, size * np.arange(1, n_parts) / n_parts).tolist()
-    return [block[a:b] for a, b in zip([0, *cuts], [*cuts, len(block)])]
-
-
-def _encodable(text: str) -> str:
-    # A lone surrogate has no UTF-8. It is no part of a word either, nor is the "?" in its place.
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def _joined(texts: list[str], errors: str) -> tuple[np.ndarray, np.ndarray]:
-    """Put texts into one piece of UTF-8, an END after each, and say where each ends."""
-    encoded = [text.encode("utf-8", errors) for text in texts]
-    ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1)
-    return np.frombuffer(b"\xff".join([*encoded, b""]), np.uint8), ends
-
-
-def _strings(pool: np.ndarray) -> list[str]:
-    """Return the words of a pool."""
-    return pool.tobytes().decode("utf-8", "surrogateescape").split(_END)[:-1]
-
-
-def _merge(pools: list[np.ndarray]) -> tuple[np.ndarray, int, list[np.ndarray]]:
-    """Merge pools: the distinct words, how many, and each pool's words in these numbers.
-
-    Empty words, which stand for what was taken out, get -1.
-    """
-    from leafwise._words import END, number_words, split_at_end
-
-    text = np.concatenate(pools)
-    ids, _, pool, ends = number_words(text, np.array([len(text)]), *split_at_end(), 1)
-    word_ends = np.flatnonzero(text == END)
-    number = np.full(len(word_ends), -1, np.int32)
-    number[np.diff(word_ends, prepend=-1) > 1] = ids
-    cuts = np.searchsorted(word_ends, np.cumsum([len(p) for p in pools])[:-1])
-    return pool, len(ends), np.split(number, cuts)
-
-
 def _count(found: _Found, column_of: np.ndarray, n_columns: int) -> _Rows:
     from leafwise._words import count_rows
 
     return _Rows(*count_rows(found.ids, found.id_ends, column_of, n_columns))
-
-
-def _stop_words(stop_words: str | Iterable[str] | None) -> frozenset[str]:
-    if stop_words == "english":
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-        return ENGLISH_STOP_WORDS
-    if isinstance(stop_words, str):
-        raise ValueError(
-            f'stop_words={stop_words!r}: expected "english", a collection of words, or None.'
-        )
-    return frozenset(stop_words or ())
-
-
-def _stems(stemmer: str | Callable[[str], str] | None) -> Callable[[list[str]], list[str]] | None:
-    if stemmer is None:
-        return None
-    if callable(stemmer):
-        return lambda words: [stemmer(word) if word else word for word in words]
-    import Stemmer
-
-    if stemmer not in Stemmer.algorithms(aliases=True):
-        known = ", ".join(sorted(Stemmer.algorithms()))
-        raise ValueError(f"stemmer={stemmer!r}: expected a function, None, or one of {known}.")
-    # A stemmer of one's own for each thread: it keeps a cache that is not shared safely.
-    return lambda words: Stemmer.Stemmer(stemmer).stemWords(words)
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _parallel(function: Callable, tasks: Iterable[tuple]) -> list:
-    """Call `function` on each task, in threads where there are several."""
-    tasks = list(tasks)
-    if len(tasks) < 2:
-        return [function(*task) for task in tasks]
-    with ThreadPoolExecutor(len(tasks)) as pool:
-        return list(pool.map(lambda task: function(*task), tasks))

@@ -5,6 +5,7 @@ import pytest
 
 from leafwise.models import _em
 from leafwise.models._em import Rows, Sharing, check_sharing, e_step, run_em
+from leafwise.threads import limited
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +130,9 @@ def test_threads_and_blocks_change_nothing(items, monkeypatch):
     weights = rng.random((n_rows, n_sources))
     results = []
     for threads, block in ((1, 1 << 16), (3, 64), (2, 7)):
-        monkeypatch.setattr(_em, "n_threads", lambda threads=threads: threads)
         monkeypatch.setattr(_em, "_BLOCK", block)
-        results.append(e_step(rows, q, weights, Sharing(), items=items))
+        with limited(threads):
+            results.append(e_step(rows, q, weights, Sharing(), items=items))
     for expected, bound in results[1:]:
         np.testing.assert_allclose(expected.by_row, results[0][0].by_row, rtol=1e-12)
         assert bound == pytest.approx(results[0][1], rel=1e-12)

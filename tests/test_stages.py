@@ -127,6 +127,19 @@ def test_how_many_words_are_known(corpus):
     assert linear.known(X).tolist() == [[0.25], [1.0], [0.0], [0.0]]
 
 
+def test_scores_in_one_pass_are_those_of_the_weighed_words(corpus):
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix(corpus.X, dtype=float)
+    X.data[::3] = 0.3  # less than one occurrence counts in proportion
+    X.data[::7] = 0.0
+    idf = rng.random(X.shape[1]) * (rng.random(X.shape[1]) < 0.8)
+    linear = stages.LinearScores(rng.standard_normal((X.shape[1], 5)), rng.random(5), idf)
+    expected = linear.weigh(X) @ linear.coef + linear.intercept
+    np.testing.assert_allclose(linear.scores(X), expected, rtol=1e-12, atol=1e-12)
+    nothing = linear.scores(sparse.csr_matrix(X[:2].shape))
+    np.testing.assert_array_equal(nothing, [linear.intercept] * 2)
+
+
 def test_where_all_have_labels_nothing_is_spread(corpus, truth):
     every = indicator(truth, np.arange(len(truth)))
     linear, agreed, *_ = stages.learn_anew(corpus.X, every, np.zeros((len(truth), 3)), None)

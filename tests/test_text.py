@@ -1,3 +1,4 @@
+import pickle
 import re
 import sys
 from collections import Counter
@@ -10,6 +11,7 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
+from leafwise import _forms, _texts
 from leafwise import text as text_module
 from leafwise.text import WordCounter
 
@@ -92,8 +94,8 @@ def test_same_with_threads_and_blocks(monkeypatch):
     rng = np.random.default_rng(0)
     words = np.array([f"w{i}" * rng.integers(1, 6) for i in range(5000)])
     texts = [" ".join(rng.choice(words, rng.integers(0, 60))) for _ in range(400)]
-    monkeypatch.setattr(text_module, "_THREAD_CHARACTERS", 100)
-    monkeypatch.setattr(text_module, "_BLOCK_CHARACTERS", 20_000)
+    monkeypatch.setattr(_texts, "_THREAD_CHARACTERS", 100)
+    monkeypatch.setattr(_texts, "_BLOCK_CHARACTERS", 20_000)
     counter = WordCounter(n_jobs=3)
     assert_same(texts, counter)
     # One document at a time looks words up in another way.
@@ -117,6 +119,19 @@ def test_partial_fit_in_pieces_is_fit():
         assert pieces.vocabulary_ == whole.vocabulary_
         assert pieces.n_documents_ == whole.n_documents_
         np.testing.assert_array_equal(pieces.document_counts_, whole.document_counts_)
+
+
+@pytest.mark.parametrize("settings", [{}, {"stemmer": "english", "stop_words": ["the"]}])
+def test_merged_counters_are_one_fit(settings):
+    whole = WordCounter(min_count=2, **settings).fit(TEXTS * 2)
+    parts = [WordCounter(**settings).fit(texts) for texts in (TEXTS[:3], TEXTS[3:], TEXTS)]
+    merged = WordCounter(min_count=2, **settings).merge(parts)
+    assert merged.vocabulary_ == whole.vocabulary_
+    assert merged.n_documents_ == whole.n_documents_
+    np.testing.assert_array_equal(merged.document_counts_, whole.document_counts_)
+    np.testing.assert_array_equal(
+        merged.transform(TEXTS).toarray(), whole.transform(TEXTS).toarray()
+    )
 
 
 def test_fit_forgets_what_was_learned_before():
@@ -146,6 +161,67 @@ def test_stems_are_porters():
 def test_a_stem_is_found_for_a_form_never_seen():
     counter = WordCounter(stemmer="porter").fit(["connection"])
     assert counter.transform(["connecting connected"]).toarray().tolist() == [[2]]
+
+
+def stemmed(**settings):
+    return WordCounter(stemmer="english", stop_words=["the"], **settings)
+
+
+def test_forms_that_transform_met_are_counted_alike_again():
+    counter = stemmed().fit(["the cats ran"])
+    texts = ["cat cats catting the dogs", "dogs cat", ""]
+    once, again = counter.transform(texts), counter.transform(texts)
+    assert list(counter.vocabulary_) == ["cat", "ran"]
+    np.testing.assert_array_equal(once.toarray(), [[3, 0], [1, 0], [0, 0]])
+    np.testing.assert_array_equal(again.toarray(), once.toarray())
+
+
+def test_a_form_that_had_no_column_gets_one_when_its_word_is_learned():
+    counter = stemmed().fit(["the cats ran"])
+    assert counter.transform(["dogs"]).sum() == 0
+    counter.partial_fit(["a dog"])
+    np.testing.assert_array_equal(counter.transform(["dogs ran"]).toarray(), [[0, 1, 1]])
+
+
+def test_each_form_is_stemmed_once():
+    asked = []
+
+    def stem(word):
+        asked.append(word)
+        return word[:3]
+
+    counter = WordCounter(stemmer=stem).fit(["walking walked", "walked talks"])
+    counter.transform(["walked talking", "talking talks"] * 3)
+    counter.transform(["talking walking"])
+    assert sorted(asked) == ["talking", "talks", "walked", "walking"]
+
+
+def test_settings_changed_after_fit_are_followed():
+    counter = stemmed().fit(["cats ran"])
+    assert counter.transform(["cats ran"]).sum() == 2
+    assert counter.set_params(stop_words=["the", "ran"]).transform(["cats ran"]).sum() == 1
+    assert counter.set_params(stemmer=None).transform(["cats ran cat"]).sum() == 1
+
+
+@pytest.mark.parametrize("most", [0, 3, 1000])
+def test_no_more_forms_are_kept_than_there_is_room_for(most, monkeypatch):
+    monkeypatch.setattr(_forms, "MOST_FORMS", most)
+    counter = stemmed().fit(["cats ran"])
+    for i in range(20):
+        texts = [f"cats cat{i}s number{i}s {i} ran"]
+        np.testing.assert_array_equal(counter.transform(texts).toarray(), [[1, 1]])
+    kept = counter._columns.forms.n
+    assert kept <= max(most, 4)
+    assert most < 1000 or kept > 40
+
+
+def test_what_only_makes_it_faster_is_not_sent_along():
+    counter = stemmed().fit(["cats ran"])
+    before = len(pickle.dumps(counter))
+    counter.transform([f"word{i}" for i in range(2000)])
+    again = pickle.loads(pickle.dumps(counter))
+    assert len(pickle.dumps(counter)) == before
+    np.testing.assert_array_equal(again.transform(["cat runs"]).toarray(), [[1, 0]])
 
 
 def test_stop_words_go_before_stemming_and_ngrams():
@@ -420,8 +496,8 @@ def test_compounds_with_threads_blocks_and_pieces(monkeypatch):
     names = np.array(["readCsv", "Größe2", "x_yz", "plain", "HTTPServer", "ok"])
     texts = [" ".join(rng.choice(names, rng.integers(0, 40))) for _ in range(300)]
     whole = counts(texts, compounds=True)
-    monkeypatch.setattr(text_module, "_THREAD_CHARACTERS", 100)
-    monkeypatch.setattr(text_module, "_BLOCK_CHARACTERS", 5_000)
+    monkeypatch.setattr(_texts, "_THREAD_CHARACTERS", 100)
+    monkeypatch.setattr(_texts, "_BLOCK_CHARACTERS", 5_000)
     assert counts(texts, compounds=True, n_jobs=3) == whole
     pieces = WordCounter(compounds=True).partial_fit(texts[:100]).partial_fit(texts[100:])
     assert list(pieces.vocabulary_) == sorted(set().union(*whole))

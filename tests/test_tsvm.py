@@ -8,7 +8,6 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from leafwise.models import _em
 from leafwise.models._machines import HINGE, Documents, train
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models.tsvm import (
@@ -19,6 +18,7 @@ from leafwise.models.tsvm import (
 )
 from leafwise.synthetic import make_corpus
 from leafwise.taxonomy import Taxonomy
+from leafwise.threads import limited
 
 N_LABELLED = 3  # of each class
 
@@ -271,11 +271,11 @@ def test_document_order_changes_no_bit(corpus, fitted):
     np.testing.assert_array_equal(shuffled.transduction_, fitted.transduction_[order])
 
 
-def test_threads_change_no_bit(corpus, fitted, monkeypatch):
+def test_threads_change_no_bit(corpus, fitted):
     X, _, y, _ = corpus
     for n in (1, 3):
-        monkeypatch.setattr(_em, "n_threads", lambda n=n: n)
-        np.testing.assert_array_equal(TransductiveSVM().fit(X, y).coef_, fitted.coef_)
+        with limited(n):
+            np.testing.assert_array_equal(TransductiveSVM().fit(X, y).coef_, fitted.coef_)
 
 
 def test_integers_and_nodes_of_a_tree_are_labels_too(corpus, fitted):

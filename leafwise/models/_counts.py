@@ -13,12 +13,15 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from leafwise.explain import Explanation
 from leafwise.labels import Classes
 from leafwise.models._base import NodeClassifier
+from leafwise.models._blocks import Blocks, Documents
+from leafwise.models._sums import words_by_class
 
 _TABLE = 1 << 27  # words × classes up to which log P(w | c) is kept whole: 1 GiB
 _BLOCK = 1 << 22  # else so much of it at a time
@@ -69,6 +72,14 @@ class CountClassifier(NodeClassifier):
         if not reset:
             found = tuple(old + new for old, new in zip(self._counted(), found))
         return self._set_statistics(known, *found)
+
+    def _fit_blocks(self, blocks: Blocks, classes: Classes) -> Self:
+        """Learn from blocks of `Documents`, wherever they are."""
+        self._validate()
+        self._set_statistics(classes, *blocks.total(_statistics_of, clone(self)))
+        if not self.document_counts_.any():
+            raise ValueError("No document has a label, so there is nothing to learn.")
+        return self
 
     def _statistics(
         self, X: sparse.csr_matrix, membership: sparse.csr_matrix
@@ -325,8 +336,11 @@ def statistics(
     X: sparse.csr_matrix, membership: sparse.csr_matrix
 ) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Count words and documents per class. Blocks of documents add up."""
-    word_counts = (membership.T.tocsr() @ X).astype(np.float64, copy=False)
-    return word_counts, np.asarray(membership.sum(axis=0)).ravel()
+    return words_by_class(X, membership), np.asarray(membership.sum(axis=0)).ravel()
+
+
+def _statistics_of(block: Documents, model: CountClassifier) -> tuple:
+    return model._statistics(block.X, block.weighted)
 
 
 def document_weights(sample_weight: Any, n_documents: int) -> np.ndarray:

@@ -46,7 +46,9 @@ class DirichletTree(CountClassifier):
             if sample_weight is not None:
                 weight = document_weights(sample_weight, X.shape[0])
             labels = read_labels(y, self._classes)
-            self.sigma_ = self._likeliest(X, self._classes.membership(labels), weight)
+            membership = self._classes.membership(labels)
+            judges = self._judges(np.diff(membership.indptr), np.diff(X.indptr), weight)
+            self.sigma_ = self._likeliest(X[judges], membership[judges], weight[judges])
             self._derive()
         return self
 
@@ -54,11 +56,7 @@ class DirichletTree(CountClassifier):
         return statistics(self._as_read(X), membership)
 
     def _as_read(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
-        if self.words == "counts":
-            return X
-        X = sparse.csr_matrix(X, dtype=np.float64, copy=True)
-        X.data = np.sqrt(X.data) if self.words == "roots" else (X.data > 0).astype(float)
-        return X
+        return read_as(X, self.words)
 
     def _learned_prior(self) -> np.ndarray:
         if not (isinstance(self.class_prior, str) and self.class_prior == "learned"):
@@ -175,6 +173,14 @@ class DirichletTree(CountClassifier):
             p[~self._seen] = 0.0
         return p
 
+    def _judges(self, n_labels: np.ndarray, n_words: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the documents that decide on σ, from their numbers of labels and words."""
+        documents = np.flatnonzero((n_labels == 1) & (weight > 0) & (n_words > 0))
+        if len(documents) > self.sample_size:
+            rng = np.random.default_rng(self.random_state)
+            documents = np.sort(rng.permutation(documents)[: self.sample_size])
+        return documents
+
     def _likeliest(
         self, X: sparse.csr_matrix, membership: sparse.csr_matrix, weight: np.ndarray
     ) -> float:
@@ -182,37 +188,36 @@ class DirichletTree(CountClassifier):
 
         Each is judged by the model of all others, which is known from that of all in closed form.
         """
-        single = (np.diff(membership.indptr) == 1) & (weight > 0)
-        documents = np.flatnonzero(single & (np.diff(X.indptr) > 0))
-        if len(documents) > self.sample_size:
-            rng = np.random.default_rng(self.random_state)
-            documents = np.sort(rng.permutation(documents)[: self.sample_size])
-        own = membership[documents].indices
+        own = membership.indices
         columns = self._live
         if len(columns) > _MOST_CLASSES:
             columns = np.unique(own)
-        if len(documents) == 0 or len(columns) < 2:
+        if len(own) == 0 or len(columns) < 2:
             return 1.0
         own = np.searchsorted(columns, own)
-        X = sparse.csr_matrix(X[documents], dtype=np.float64)
+        X = sparse.csr_matrix(X, dtype=np.float64)
         X.sum_duplicates()
         is_set = self.words == "set"
-        sizes = np.ones(len(documents)) if is_set else np.asarray(X.sum(axis=1)).ravel()
+        sizes = np.ones(len(own)) if is_set else np.asarray(X.sum(axis=1)).ravel()
         pooled = np.asarray(self.word_counts_.sum(axis=0)).ravel()
-        weight = weight[documents]
+        words = np.arange(X.shape[1])
+        if not is_set:  # of words that these documents do not have, nothing is asked
+            words = np.unique(X.indices)
+            X, pooled = X[:, words], pooled[words]
         once = np.minimum(weight, 1.0)  # a document of weight 2 is two, of which one is left out
-        at_own = (np.arange(len(documents)), own)
-        log_prior = np.tile(self._log_prior[columns], (len(documents), 1))
+        at_own = (np.arange(len(own)), own)
+        log_prior = np.tile(self._log_prior[columns], (len(own), 1))
         if isinstance(self.class_prior, str) and self.class_prior == "learned":
             left = self.document_counts_[columns][own] + self._prior_documents - once
             total = self.document_counts_.sum() + self._prior_documents * len(self.nodes_)
             with np.errstate(divide="ignore"):
                 log_prior[at_own] = np.log(np.maximum(left, 0.0) / total)
         grid = _sigma.GRID
-        right, likelihood = np.empty((len(grid), len(documents))), np.empty(len(grid))
+        right, likelihood = np.empty((len(grid), len(own))), np.empty(len(grid))
         for k, sigma in enumerate(grid):
             self._means = self._solve(sigma)
-            theta = np.ascontiguousarray(self._p_w_given_classes(columns).T)
+            theta = np.array([self._p_w_given_node(int(i))[words] for i in self.nodes_[columns]])
+            theta = np.ascontiguousarray(theta.T)
             rise = responses(self.taxonomy_, self._means, self.nodes_[columns])
             scores = _sigma.left_out_scores(X, sizes, once, own, theta, rise, pooled, is_set)
             log_p = scores[at_own] - logsumexp(scores, axis=1)
@@ -269,6 +274,15 @@ class DirichletTree(CountClassifier):
             raise ValueError(f'words={self.words!r}: expected "counts", "roots" or "set".')
         check_positive("sample_size", self.sample_size)
         check_seed(self.random_state)
+
+
+def read_as(X: sparse.csr_matrix, words: str) -> sparse.csr_matrix:
+    """Return documents as their counts, the roots of these, or whether they have a word."""
+    if words == "counts":
+        return X
+    X = sparse.csr_matrix(X, dtype=np.float64, copy=True)
+    X.data = np.sqrt(X.data) if words == "roots" else (X.data > 0).astype(float)
+    return X
 
 
 def _entries(indptr: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -13,14 +13,14 @@ among the sources, so they are options here and not of any model.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from numbers import Real
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numba
 import numpy as np
+
+from leafwise.threads import in_threads, n_threads
 
 Parameters = TypeVar("Parameters")
 Statistics = TypeVar("Statistics")
@@ -199,19 +199,6 @@ def e_step(
         shared = [counts for _, counts in results]
         by_item = sum(shared[1:], start=shared[0]) if shared else np.zeros(q.shape)
     return Expected(by_row, by_item if items else None), float(sum(b for b, _ in results))
-
-
-def in_threads(work: Callable[[Any], Any], parts: list) -> list:
-    """Map compiled work, which holds no lock, over parts; in their order."""
-    if len(parts) < 2 or n_threads() < 2:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(n_threads()) as pool:
-        return list(pool.map(work, parts))
-
-
-def n_threads() -> int:
-    """As many as the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _blocks(indptr: np.ndarray) -> list[tuple[int, int]]:

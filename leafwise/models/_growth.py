@@ -16,11 +16,13 @@ import numba
 import numpy as np
 from scipy import sparse
 
+from leafwise.models._blocks import Blocks, PerDocument
 from leafwise.models._em import Rows, Sharing, e_step, run_em
 from leafwise.models._path_mixture import to_shares
 
 _TINY = 1e-300
 HELD_OUT = 0.1  # of the occurrences, to decide on the number of leaves
+HERE = 10_000_000  # entries of a class that is split here, wherever its documents are
 _NEGLIGIBLE = 1e-6  # share of an occurrence that is left out when a class is looked at alone
 _POWER_STEPS = 50  # to find the direction in which a class comes apart
 _START = 0.3  # how far copies are moved along it, in standard deviations of log P(j | ν)
@@ -91,22 +93,21 @@ class Cooccurrences:
 
     Parameters
     ----------
-    X : CSR matrix of counts, documents × words
+    blocks : the documents: each block is a CSR matrix of counts, documents × words
     paths : whether a class draws words from all topics on its path, or from its own alone (PLSA)
     whole : whether all words of a document are of one class (HACM)
     both : whether topics are tempered as classes are (G eq. 5-6), or classes alone
     """
 
-    def __init__(self, X: sparse.csr_matrix, paths: bool, whole: bool, both: bool):
-        self.X = X
+    def __init__(self, blocks: Blocks, paths: bool, whole: bool, both: bool):
+        self.blocks = blocks
         self.paths, self.whole, self.both = paths, whole, both
-        self.rows = Rows(X.indptr.astype(np.int64), X.indices, X.data.astype(np.float64))
-        self.lengths = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+        self.lengths, self.word_totals = blocks.total(_totals)
         self.total = self.lengths.sum()
 
     def one_class(self) -> tuple[Tree, Parameters]:
         """Return where growth begins: one class, which is the root."""
-        p_word = np.asarray(self.X.sum(axis=0), dtype=np.float64).reshape(1, -1) / self.total
+        p_word = self.word_totals[None] / self.total
         joint = self.lengths[:, None] / self.total
         return Tree((-1,), (0,)), Parameters(joint, (np.ones(1),), p_word)
 
@@ -144,18 +145,18 @@ class Cooccurrences:
     ) -> tuple[Statistics, float]:
         """Share every occurrence among the classes (G eq. 5), after summing over topics."""
         beta = sharing.beta
-        drawn = np.stack([self._drawn(p, paths, k, sharing) for k in range(len(paths))], axis=1)
-        if not self.both:
-            drawn **= beta
+        drawn = self._all_drawn(p, paths, sharing)
         if self.whole:
-            by_document, bound = self._share_documents(p, drawn, sharing)
-            by_word = np.asarray((self.X.T @ by_document), dtype=np.float64)
+            u = np.random.default_rng(sharing.seed).random(self.blocks.n_documents)  # of "sem"
+            by_document, by_word, bound = self.blocks.total(
+                _share_documents, drawn, p.joint.sum(axis=0), sharing, rows=[u]
+            )
             by_document = by_document * self.lengths[:, None]
         else:
             one = Sharing(1.0, sharing.variant, sharing.seed)  # both factors have the power already
-            expected, bound = e_step(self.rows, drawn, p.joint**beta, one, items="shared")
-            assert expected.by_item is not None
-            by_document, by_word = expected.by_row, expected.by_item
+            by_document, by_word, bound = self.blocks.total(
+                _share_words, drawn, one, rows=[p.joint**beta]
+            )
         return Statistics(by_document, by_word, sharing), bound / beta
 
     def maximise(self, s: Statistics, p: Parameters, paths: list[list[int]]) -> Parameters:
@@ -176,6 +177,11 @@ class Cooccurrences:
         parts = p.levels[k][:, None] * p.topics[path]
         return parts**sharing.beta if self.both else parts
 
+    def _all_drawn(self, p: Parameters, paths: list[list[int]], sharing: Sharing) -> np.ndarray:
+        """Return P(j | α), words × classes, to the power β."""
+        drawn = np.stack([self._drawn(p, paths, k, sharing) for k in range(len(paths))], axis=1)
+        return drawn if self.both else drawn**sharing.beta
+
     def _drawn(self, p: Parameters, paths: list[list[int]], k: int, sharing: Sharing) -> np.ndarray:
         parts = self._raised(p, paths[k], k, sharing)
         return parts.max(axis=0) if sharing.variant == "cem" else parts.sum(axis=0)
@@ -194,52 +200,21 @@ class Cooccurrences:
             shares = rng.multinomial(n, shares.T / shares.sum(axis=0)[:, None]).T / np.maximum(n, 1)
         return shares
 
-    def _share_documents(
-        self, p: Parameters, drawn: np.ndarray, sharing: Sharing
-    ) -> tuple[np.ndarray, float]:
-        """Share whole documents: P(α | i) by all of their words, to the power β."""
-        scores = self.X @ np.log(np.maximum(drawn, _TINY))
-        scores += sharing.beta * np.log(np.maximum(p.joint.sum(axis=0), _TINY))
-        best = scores.max(axis=1, keepdims=True)
-        shares = np.exp(scores - best)
-        total = shares.sum(axis=1, keepdims=True)
-        shares /= total
-        bound = float((best + np.log(total)).sum())
-        if sharing.variant == "cem":
-            shares = (shares == shares.max(axis=1, keepdims=True)).astype(np.float64)
-            shares /= shares.sum(axis=1, keepdims=True)
-            bound = float(best.sum())
-        elif sharing.variant == "sem":
-            u = np.random.default_rng(sharing.seed).random((len(shares), 1))
-            drawn_class = (shares.cumsum(axis=1) < u).sum(axis=1).clip(max=shares.shape[1] - 1)
-            shares = np.eye(shares.shape[1])[drawn_class]
-        return shares, bound
-
     # ---- classes that come apart ----
 
     def critical_beta(self) -> float:
         """Return the β above which the copies of the only class come apart; see `split`."""
-        return 0.0 if self.whole else 1 / (1 + leading_direction(self.X)[1])
+        return 0.0 if self.whole else 1 / (1 + leading_direction(self.blocks)[1])
 
-    def part(self, tree: Tree, p: Parameters, leaf: int, beta: float) -> sparse.csr_matrix:
+    def part(self, tree: Tree, p: Parameters, leaf: int, beta: float) -> Blocks:
         """Return what of the counts is in a class."""
-        paths, sharing = self.lines(tree), Sharing(beta)
-        drawn = np.stack([self._drawn(p, paths, k, sharing) for k in range(len(paths))], axis=1)
-        if not self.both:
-            drawn **= beta
-        k = tree.leaves.index(leaf)
+        sharing, k = Sharing(beta), tree.leaves.index(leaf)
+        drawn = self._all_drawn(p, self.lines(tree), sharing)
         if self.whole:
-            shares = self._share_documents(p, drawn, sharing)[0][:, k]
-            data = np.repeat(shares, np.diff(self.X.indptr)) * self.X.data
-        else:
-            data = np.empty(self.X.nnz)
-            _of_class(*self.rows, drawn, p.joint**beta, k, data)
-        data[data < _NEGLIGIBLE * self.X.data] = 0.0
-        part = sparse.csr_matrix((data, self.X.indices.copy(), self.X.indptr.copy()), self.X.shape)
-        part.eliminate_zeros()
-        return part
+            return self.blocks.derive(_part_of_documents, drawn, p.joint.sum(axis=0), sharing, k)
+        return self.blocks.derive(_part_of_words, drawn, k, rows=[p.joint**beta])
 
-    def split(self, part: sparse.csr_matrix, beta: float, max_iter: int) -> Split:
+    def split(self, part: Blocks, beta: float, max_iter: int) -> Split:
         """Duplicate a class, move the copies apart a little, and run EM over its part.
 
         They are moved along the direction in which they part fastest. With a_i and b_j for the
@@ -248,15 +223,18 @@ class Cooccurrences:
         directions of correspondence analysis, with correlation σ, by β (1 + σ) each step. So
         copies come apart where β > 1 / (1 + σ), and not below.
         """
-        share, topics = np.full(part.shape[0], 0.5), np.zeros((2, part.shape[1]))
-        documents, words = np.unique(part.nonzero()[0]), np.unique(part.indices)
-        part = part[documents][:, words]
+        lengths, n_entries = part.total(_entries)
+        share, topics = np.full(len(lengths), 0.5), np.zeros((2, len(n_entries)))
+        documents, words = np.flatnonzero(lengths), np.flatnonzero(n_entries)
+        part = part.derive(_only, words, rows=[lengths > 0]).sized(part.count(lengths > 0))
+        if n_entries.sum() <= HERE:  # a hundred rounds over blocks elsewhere cost more than this
+            part = part.together()
         direction, sigma = leading_direction(part)
         if sigma == 0 or (not self.whole and beta * (1 + sigma) <= 1):
             return Split(share, topics, 0.0, 0.0)
         alone = Cooccurrences(part, False, self.whole, True)
         moved = _START * np.clip(direction, -_FARTHEST, _FARTHEST)
-        near = to_shares(np.asarray(part.sum(axis=0)).ravel() * np.exp([moved, -moved]))
+        near = to_shares(alone.word_totals * np.exp([moved, -moved]))
         joint = np.repeat(alone.lengths[:, None] / alone.total / 2, 2, axis=1)
         start = Parameters(joint, (np.ones(1), np.ones(1)), near)
         found, _ = alone.settle(Tree((-1, -1), (0, 1)), start, beta, max_iter=max_iter, tol=0.0)
@@ -337,32 +315,113 @@ def hold_out(X: sparse.csr_matrix, seed: int) -> tuple[sparse.csr_matrix, sparse
     return kept, rest
 
 
-def leading_direction(table: sparse.csr_matrix) -> tuple[np.ndarray, float]:
+def leading_direction(blocks: Blocks) -> tuple[np.ndarray, float]:
     """Return the first direction of correspondence analysis, by column, and its correlation.
 
     The direction has mean 0 and variance 1 under the columns' shares.
     """
-    by_row = np.asarray(table.sum(axis=1)).ravel()
-    by_column = np.asarray(table.sum(axis=0)).ravel()
+    by_row, by_column = blocks.total(_totals)
     total = by_row.sum()
     if total <= 0:
-        return np.zeros(table.shape[1]), 0.0
-    one_over = [np.divide(1, by, out=np.zeros(len(by)), where=by > 0) for by in (by_row, by_column)]
+        return np.zeros(len(by_column)), 0.0
+    one_over_row, one_over_column = (
+        np.divide(1, by, out=np.zeros(len(by)), where=by > 0) for by in (by_row, by_column)
+    )
     share = by_column / total
-    transposed = table.T.tocsr()
-    b = np.random.default_rng(0).standard_normal(table.shape[1])  # any that is not in a corner
+    b = np.random.default_rng(0).standard_normal(len(share))  # any that is not in a corner
     sigma = 0.0
     for _ in range(_POWER_STEPS):
         b -= share @ b
         size = np.sqrt(share @ b**2)
         if size < 1e-12:
-            return np.zeros(table.shape[1]), 0.0
-        a = one_over[0] * (table @ (b / size))
-        b = one_over[1] * (transposed @ a)
+            return np.zeros(len(share)), 0.0
+        b = one_over_column * blocks.total(_there_and_back, b / size, rows=[one_over_row])
         sigma = np.sqrt(np.sqrt(share @ b**2))
     b -= share @ b
     size = np.sqrt(share @ b**2)
     return (b / size if size > 1e-12 else np.zeros_like(b)), float(min(sigma, 1.0))
+
+
+# ---- what is asked of blocks, which are documents × words ----
+
+
+def _totals(X: sparse.csr_matrix) -> tuple[PerDocument, np.ndarray]:
+    by_document, by_word = (np.asarray(X.sum(axis=axis), np.float64).ravel() for axis in (1, 0))
+    return PerDocument(by_document), by_word
+
+
+def _entries(X: sparse.csr_matrix) -> tuple[PerDocument, np.ndarray]:
+    return PerDocument(np.diff(X.indptr)), np.bincount(X.indices, minlength=X.shape[1])
+
+
+def _only(X: sparse.csr_matrix, words: np.ndarray, there: np.ndarray) -> sparse.csr_matrix:
+    return X[np.flatnonzero(there)][:, words]
+
+
+def _there_and_back(X: sparse.csr_matrix, b: np.ndarray, one_over_row: np.ndarray) -> np.ndarray:
+    return X.T @ (one_over_row * (X @ b))
+
+
+def _rows(X: sparse.csr_matrix) -> Rows:
+    return Rows(X.indptr.astype(np.int64), X.indices, X.data.astype(np.float64, copy=False))
+
+
+def _share_words(
+    X: sparse.csr_matrix, drawn: np.ndarray, sharing: Sharing, joint: np.ndarray
+) -> tuple[PerDocument, np.ndarray, float]:
+    """Share every occurrence among the classes."""
+    expected, bound = e_step(_rows(X), drawn, joint, sharing, items="shared")
+    assert expected.by_item is not None
+    return PerDocument(expected.by_row), expected.by_item, bound
+
+
+def _share_documents(
+    X: sparse.csr_matrix, drawn: np.ndarray, p_class: np.ndarray, sharing: Sharing, u: np.ndarray
+) -> tuple[PerDocument, np.ndarray, float]:
+    """Share whole documents; `u` are random numbers, for "sem"."""
+    shares, bound = _classes_of(X, drawn, p_class, sharing)
+    if sharing.variant == "sem":
+        drawn_class = (shares.cumsum(axis=1) < u[:, None]).sum(axis=1)
+        shares = np.eye(shares.shape[1])[drawn_class.clip(max=shares.shape[1] - 1)]
+    return PerDocument(shares), np.asarray(X.T @ shares, dtype=np.float64), bound
+
+
+def _classes_of(
+    X: sparse.csr_matrix, drawn: np.ndarray, p_class: np.ndarray, sharing: Sharing
+) -> tuple[np.ndarray, float]:
+    """Return P(α | i) of documents by all of their words, to the power β, and the bound."""
+    scores = X @ np.log(np.maximum(drawn, _TINY))
+    scores += sharing.beta * np.log(np.maximum(p_class, _TINY))
+    best = scores.max(axis=1, keepdims=True)
+    shares = np.exp(scores - best)
+    total = shares.sum(axis=1, keepdims=True)
+    shares /= total
+    if sharing.variant != "cem":
+        return shares, float((best + np.log(total)).sum())
+    shares = (shares == shares.max(axis=1, keepdims=True)).astype(np.float64)
+    return shares / shares.sum(axis=1, keepdims=True), float(best.sum())
+
+
+def _part_of_documents(
+    X: sparse.csr_matrix, drawn: np.ndarray, p_class: np.ndarray, sharing: Sharing, k: int
+) -> sparse.csr_matrix:
+    shares = _classes_of(X, drawn, p_class, sharing)[0][:, k]
+    return _with_data(X, np.repeat(shares, np.diff(X.indptr)) * X.data)
+
+
+def _part_of_words(
+    X: sparse.csr_matrix, drawn: np.ndarray, k: int, joint: np.ndarray
+) -> sparse.csr_matrix:
+    data = np.empty(X.nnz)
+    _of_class(*_rows(X), drawn, joint, k, data)
+    return _with_data(X, data)
+
+
+def _with_data(X: sparse.csr_matrix, data: np.ndarray) -> sparse.csr_matrix:
+    data[data < _NEGLIGIBLE * X.data] = 0.0
+    part = sparse.csr_matrix((data, X.indices.copy(), X.indptr.copy()), X.shape)
+    part.eliminate_zeros()
+    return part
 
 
 @numba.njit(nogil=True, cache=True)

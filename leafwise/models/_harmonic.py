@@ -20,8 +20,9 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaln
 
-from leafwise.models._em import in_threads
+from leafwise.models._blocks import Blocks, PerDocument
 from leafwise.taxonomy import Taxonomy
+from leafwise.threads import in_threads
 
 _LOG_WEIGHTS = np.log([1e-2, 1e6])  # of the Dirichlet that proportions are drawn from
 _COLUMNS = 32  # solved at a time, so that work space does not grow with the classes
@@ -44,6 +45,7 @@ def harmonic(
     prior: np.ndarray,
     tol: float,
     max_iter: int,
+    blocks: Blocks | None = None,
 ) -> Harmonic:
     """Solve for y (E eq. 16).
 
@@ -54,6 +56,7 @@ def harmonic(
     weight : n numbers from 0 to 1: 1 holds a document to its seed, 0 is a document without one
     prior : y of documents that no seed is connected to; the mean of no neighbours
     tol : of D^(-1/2) times the residual of each class, relative to the right-hand side
+    blocks : where it is solved, some classes in each place; None for here
     """
     degree = np.asarray(graph.sum(axis=1)).ravel()
     _, component = connected_components(graph, directed=False)
@@ -79,15 +82,18 @@ def harmonic(
         w_free[:, None] > 0, seeds[free], 0.0
     )
     b *= scale[:, None]
-    n_iter, residual = 0, 0.0
-    for first in range(0, b.shape[1], _COLUMNS):
-        block = slice(first, first + _COLUMNS)
-        x, steps, left = conjugate_gradients(
-            between, np.ascontiguousarray(b[:, block]), tol, max_iter
-        )
-        y[free, block] = scale[:, None] * x
-        n_iter, residual = max(n_iter, steps), max(residual, left)
-    return Harmonic(y, reached, n_iter, residual)
+    here = Blocks([], []) if blocks is None else blocks
+    width = _COLUMNS if blocks is None else -(-b.shape[1] // max(1, len(blocks.sizes)))
+    width = min(max(width, 1), _COLUMNS)
+    parts = [b[:, first : first + width] for first in range(0, b.shape[1], width)]
+    x, steps, residual = here.spread(parts).total(_solve_columns, between, tol, max_iter)
+    y[free] = scale[:, None] * x.T
+    return Harmonic(y, reached, int(steps.max()), float(residual.max()))
+
+
+def _solve_columns(b: np.ndarray, T: sparse.csr_matrix, tol: float, max_iter: int) -> tuple:
+    x, steps, residual = conjugate_gradients(T, np.ascontiguousarray(b), tol, max_iter)
+    return PerDocument(x.T), PerDocument([steps]), PerDocument([residual])
 
 
 def conjugate_gradients(

@@ -65,7 +65,9 @@ def train(
     n_passes = 0
     while True:
         score = _score(indptr, words, values, w)
-        square_of_w = np.sum(w * w)
+        square_of_w = 0.0
+        for c in w:
+            square_of_w += c * c
         slack = 0.0
         dual = 0.0
         for i in range(n_documents):

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from scipy import sparse
 
-from leafwise.models._em import in_threads
+from leafwise.threads import in_threads
 
 GRID = 10.0 ** np.arange(0, 6.5, 0.5)  # what "auto" chooses from
 _START = 100.0  # where the search among documents begins

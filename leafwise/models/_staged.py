@@ -318,12 +318,17 @@ class StagedClassifier(NodeClassifier):
         said = ", and ".join(f"{what} ({share:.0%})" for what, share in agreed.items())
         return f"how often the model agrees {said}"
 
-    def _scores(self, X: sparse.csr_matrix) -> np.ndarray:
-        """Return what the stages say of each document and class, before it is believed."""
-        scores = log_softmax(self._temper(X) * self.model_._log_joint(X), axis=1)
+    def _scores(self, X: sparse.csr_matrix, shifted: bool = False) -> np.ndarray:
+        """Return what the stages say of each document and class, before it is believed.
+
+        With `shifted`, all scores of a document may be off by the same: the best is the same.
+        """
+        scores = self._temper(X) * self.model_._log_joint(X)
+        if not shifted:
+            scores = log_softmax(scores, axis=1)
         if (linear := self._linear) is not None:
-            known = linear.known(X)
-            scores = known * linear.scores(X) + (self.model_share_ * known + 1 - known) * scores
+            by_words, known = linear.scores_and_known(X)
+            scores = known * by_words + (self.model_share_ * known + 1 - known) * scores
         return scores
 
     def _log_joint(self, X: sparse.csr_matrix) -> np.ndarray:

@@ -17,11 +17,11 @@ from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.base import clone
 
 from leafwise.models._counts import best_columns
-from leafwise.models._em import in_threads
 from leafwise.models._harmonic import estimated_proportions
 from leafwise.models._machines import SQUARED, Documents, train
-from leafwise.models._tfidf import LogTfIdf, weigh
+from leafwise.models._tfidf import LogTfIdf, scored, weigh
 from leafwise.models.harmonic import HarmonicClassifier
+from leafwise.threads import in_threads
 
 SPREAD = HarmonicClassifier(k=15, power=2.0, tol=1e-3)
 _SUREST = 0.1  # of the documents of a class are spread, besides those with labels
@@ -59,15 +59,16 @@ class LinearScores(NamedTuple):
     def weigh(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
         return weigh(X, self.idf)
 
+    def scores(self, X: sparse.csr_matrix) -> np.ndarray:
+        return self.scores_and_known(X)[0]
+
     def known(self, X: sparse.csr_matrix) -> np.ndarray:
         """Return what share of each document's words has a weight, as a column."""
-        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        counts = np.bincount(rows, X.data, X.shape[0])
-        weighed = np.bincount(rows, X.data * (self.idf[X.indices] > 0), X.shape[0])
-        return (weighed / np.maximum(counts, 1e-300)).reshape(-1, 1)
+        return self.scores_and_known(X)[1]
 
-    def scores(self, X: sparse.csr_matrix) -> np.ndarray:
-        return self.weigh(X) @ self.coef + self.intercept
+    def scores_and_known(self, X: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """Return both, in one pass."""
+        return scored(X, self.idf, self.coef, self.intercept)
 
     def learn(self, X: sparse.csr_matrix, membership: sparse.csr_matrix) -> None:
         """Learn from a few more documents, in place.

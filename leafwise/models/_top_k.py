@@ -16,13 +16,15 @@ import numba
 import numpy as np
 from scipy import sparse
 
-from leafwise.models._em import in_threads
+from leafwise.models._blocks import Blocks, PerDocument
+from leafwise.threads import in_threads
 
 BLOCK = 256  # rows at a time
 _TRIED = 48  # rows on which the number of common words is tried
 _SHARES = (1.0, 0.2, 0.1, 0.05, 0.025)  # words in more than this share of documents are common
 _CHUNK = 64  # documents that are looked at together
 _SLACK = 1e-9  # of a bound, for rounding
+_DOCUMENTS = 200_000  # that one machine is sent at a time, to search among
 _COMPARED = 16  # documents compared in full, for each neighbour to be found nearly
 
 
@@ -140,6 +142,59 @@ def _fastest(
     return best
 
 
+def top_k_in_blocks(
+    search: Callable,
+    blocks: Blocks,
+    A: sparse.csr_matrix,
+    B: sparse.csr_matrix,
+    offset: np.ndarray,
+    k: int,
+    own: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Search as `top_k` or `nearly_top_k` does, where `blocks` are.
+
+    Each block of queries is a piece of work of its own. Documents go to where they are searched, in
+    parts too if they are many, unless the search is one that looks at a part of them anyway: the
+    nearest of all are the nearest of those in each part.
+    """
+    n_queries, n_documents = A.shape[0], B.shape[0]
+    step = max(1, -(-n_queries // max(1, len(blocks.sizes))))
+    starts = range(0, n_queries, step)
+    parts = blocks.spread([(A[a : a + step], own[a : a + step]) for a in starts])
+    width = _DOCUMENTS if search is top_k else max(1, n_documents)
+    best = np.full((n_queries, 0), -1, np.int32), np.zeros((n_queries, 0))
+    for first in range(0, n_documents, width):
+        part = slice(first, first + width)
+        found = parts.total(_search_part, search, B[part], offset[part], k, first)
+        indices, values = (np.hstack(pair) for pair in zip(best, found))
+        best = _nearest(indices, values, k)
+    return best
+
+
+def _search_part(
+    queries: tuple[sparse.csr_matrix, np.ndarray],
+    search: Callable,
+    B: sparse.csr_matrix,
+    offset: np.ndarray,
+    k: int,
+    first: int,
+) -> tuple[PerDocument, PerDocument]:
+    A, own = queries
+    inside = (own >= first) & (own < first + B.shape[0])
+    indices, values = search(A, B, offset, k, own=np.where(inside, own - first, -1))
+    indices[indices >= 0] += first
+    return PerDocument(indices), PerDocument(values)
+
+
+def _nearest(indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keep the k best of each row; lower numbers first, among equals."""
+    if indices.shape[1] <= k:
+        return indices, values
+    score = np.where(indices < 0, -np.inf, values)
+    order = np.lexsort([indices, -score], axis=1)[:, :k]
+    return np.take_along_axis(indices, order, 1), np.take_along_axis(values, order, 1)
+
+
 @numba.njit(nogil=True, cache=True)
 def _search(
     numbers, indptr, words, weights, p_indptr, p_documents, p_values, c_indptr, c_words, c_values,
@@ -153,7 +208,8 @@ def _search(
     n_steps = 0
     for r in range(len(numbers)):
         i = numbers[r]
-        total[:] = offset
+        for j in range(n):
+            total[j] = offset[j]
         rest = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             w, a = words[p], weights[p]
@@ -165,7 +221,7 @@ def _search(
             n_steps += p_indptr[w + 1] - p_indptr[w]
         if own[i] >= 0:
             total[own[i]] = -np.inf
-        n_found = 0
+        n_found = np.int64(0)  # of no literal type, for which `_keep` would be compiled again
         for start in range(0, n, _CHUNK):
             end = min(start + _CHUNK, n)
             if n_found == k and _largest(total, norm, 0.0, start, end) <= score[0]:
@@ -178,11 +234,13 @@ def _search(
             # The first by what is summed so far, in full, show what it takes to be among them.
             bar = -np.inf
             if n_found == k:
+                low = np.inf
                 for t in range(k):
                     j = found[t]
                     score[t] = _complete(j, total[j], query, c_indptr, c_words, c_values)
-                bar = score.min() - _SLACK * (1.0 + abs(score.min()))
-            n_found = 0
+                    low = min(low, score[t])
+                bar = low - _SLACK * (1.0 + abs(low))
+            n_found = np.int64(0)
             for start in range(0, n, _CHUNK):
                 end = min(start + _CHUNK, n)
                 if _largest(total, norm, rest, start, end) < bar:
@@ -195,14 +253,25 @@ def _search(
                             n_found = _keep(found, score, n_found, j, s)
             for p in range(indptr[i], indptr[i + 1]):
                 query[words[p]] = 0.0
-        order = np.argsort(found[:n_found])  # lower numbers first, among equals
-        order = order[np.argsort(-score[:n_found][order], kind="mergesort")]
+        _best_first(found, score, n_found)
         for t in range(n_found):
-            indices[r, t] = found[order[t]]
-            values[r, t] = score[order[t]]
+            indices[r, t] = found[t]
+            values[r, t] = score[t]
         for t in range(n_found, k):
             indices[r, t] = -1
     return n_steps
+
+
+@numba.njit(nogil=True, cache=True)
+def _best_first(found, score, n):  # pragma: no cover - compiled
+    """Sort a few by score, lower numbers first among equals: numba's own sort compiles for long."""
+    for t in range(1, n):
+        j, s = found[t], score[t]
+        at = t
+        while at > 0 and (score[at - 1] < s or (score[at - 1] == s and found[at - 1] > j)):
+            found[at], score[at] = found[at - 1], score[at - 1]
+            at -= 1
+        found[at], score[at] = j, s
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"nnan", "nsz", "reassoc"})
@@ -363,8 +432,7 @@ def _search_some(
                 n_found = _keep(found, score, n_found, j, s)
         for p in range(indptr[i], indptr[i + 1]):
             query[words[p]] = 0.0
-        order = np.argsort(found[:n_found])  # lower numbers first, among equals
-        order = order[np.argsort(-score[:n_found][order], kind="mergesort")]
+        _best_first(found, score, n_found)
         for t in range(n_found):
-            indices[r, t] = found[order[t]]
-            values[r, t] = score[order[t]]
+            indices[r, t] = found[t]
+            values[r, t] = score[t]

@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from scipy import sparse
 
-from leafwise.models._em import in_threads
+from leafwise.threads import in_threads
 
 _BLOCK = 512  # documents at a time
 
@@ -100,14 +100,15 @@ class TreeScores(NamedTuple):
             n = part[1] - part[0]
             found, chance = np.empty((n, width), np.int32), np.empty((n, width))
             n_found = np.empty(n, np.int64)
-            _share(
-                *part, *rows, *self, *pointers, beta, least, candidates or 0, only_matched,
-                found, chance, n_found, log_norm,
-            )  # fmt: skip
+            into = found, chance, n_found, log_norm
+            if candidates:
+                _share_some(*part, *rows, *self, *pointers, beta, least, candidates, *into)
+            else:
+                _share(*part, *rows, *self, beta, least, only_matched, *into)
             kept = np.arange(width) < n_found[:, None]
             return n_found, found[kept], chance[kept]
 
-        blocks = in_threads(work, _parts(X.shape[0]))
+        blocks = in_threads(work, _parts(X.shape[0]) or [(0, 0)])
         n_found, columns, chances = (np.concatenate(part) for part in zip(*blocks))
         indptr = np.append(0, np.cumsum(n_found))
         shape = (X.shape[0], n_classes)
@@ -219,64 +220,111 @@ def _score_all(
                 scores[d, column[i]] = total[i] + length * bias[i] + prior[i]
 
 
+# Documents are shared among all nodes, or among candidates, by two loops: to compile the second,
+# which only large trees need, takes longer than all else. So does numba's own partition.
+
+
 @numba.njit(nogil=True, cache=True)
 def _share(
     first, last, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, end, bias,
-    prior, column, decay, p_indptr, p_nodes, p_gains, beta, least, candidates, only_matched,
-    found, chance, n_found, log_norm
+    prior, column, decay, beta, least, only_matched, found, chance, n_found, log_norm
 ):  # fmt: skip  # pragma: no cover - compiled
     n_nodes = parent.shape[0]
     total = np.zeros(n_nodes)
-    path = np.empty(n_nodes if candidates else 0, np.int64)
+    at = np.empty(n_nodes, np.int64)
+    score = np.empty(n_nodes)
+    for d in range(first, last):
+        n = np.int64(0)  # of no literal type, for which `_keep` would be compiled again
+        total[:] = 0.0
+        length = _add_up(d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, total)
+        for i in range(n_nodes):
+            if parent[i] >= 0:
+                total[i] += decay * total[parent[i]]
+            if column[i] >= 0 and prior[i] > -np.inf and (total[i] != 0.0 or not only_matched):
+                at[n] = i
+                score[n] = total[i] + length * bias[i] + prior[i]
+                n += 1
+        log_norm[d] = _keep(d - first, n, at, score, column, beta[d], least, found, chance, n_found)
+
+
+@numba.njit(nogil=True, cache=True)
+def _share_some(
+    first, last, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, end, bias,
+    prior, column, decay, p_indptr, p_nodes, p_gains, beta, least, candidates, found, chance,
+    n_found, log_norm
+):  # fmt: skip  # pragma: no cover - compiled
+    n_nodes = parent.shape[0]
+    total = np.zeros(n_nodes)
+    path = np.empty(n_nodes, np.int64)
     seen = np.full(n_nodes, -1)  # the last document that a node was looked at for
     at = np.empty(n_nodes, np.int64)
     score = np.empty(n_nodes)
     for d in range(first, last):
-        if candidates:
-            n = _candidates(
-                d, indptr, words, counts, p_indptr, p_nodes, p_gains, parent, end, prior, column,
-                candidates, seen, total, at, score
-            )  # fmt: skip
-            _score_some(
-                d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, bias,
-                prior, decay, seen, total, path, at[:n], score
-            )  # fmt: skip
+        n = _candidates(
+            d, indptr, words, counts, p_indptr, p_nodes, p_gains, parent, end, prior, column,
+            candidates, seen, total, at, score
+        )  # fmt: skip
+        _score_some(
+            d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, bias,
+            prior, decay, seen, total, path, at[:n], score
+        )  # fmt: skip
+        log_norm[d] = _keep(d - first, n, at, score, column, beta[d], least, found, chance, n_found)
+
+
+@numba.njit(nogil=True, cache=True)
+def _keep(
+    r, n, at, score, column, beta, least, found, chance, n_found
+):  # pragma: no cover - compiled
+    """Keep the nodes that a document is likeliest at, with their shares; return its log norm."""
+    n_found[r] = 0
+    if n == 0:
+        return 0.0
+    top = score[0]
+    for k in range(n):
+        top = max(top, score[k])
+    norm = 0.0
+    n_near = 0
+    for k in range(n):
+        score[k] = np.exp(beta * (score[k] - top))
+        norm += score[k]
+        n_near += score[k] >= least
+    bar = _nth_largest(score[:n], found.shape[1]) if n_near > found.shape[1] else least
+    kept = 0.0
+    for k in range(n):
+        if score[k] >= bar and n_found[r] < found.shape[1]:
+            found[r, n_found[r]] = column[at[k]]
+            chance[r, n_found[r]] = score[k]
+            n_found[r] += 1
+            kept += score[k]
+    for k in range(n_found[r]):
+        chance[r, k] /= kept
+    return top + np.log(norm) / beta
+
+
+@numba.njit(nogil=True, cache=True)
+def _nth_largest(values, n):  # pragma: no cover - compiled
+    """Return the n-th largest value, by halving the range in which it is."""
+    rest = values.copy()
+    low, high, place = 0, len(rest) - 1, n - 1
+    while low < high:
+        pivot = rest[(low + high) // 2]
+        i, k = low, high
+        while i <= k:
+            while rest[i] > pivot:
+                i += 1
+            while rest[k] < pivot:
+                k -= 1
+            if i <= k:
+                rest[i], rest[k] = rest[k], rest[i]
+                i += 1
+                k -= 1
+        if place <= k:
+            high = k
+        elif place >= i:
+            low = i
         else:
-            n = 0
-            total[:] = 0.0
-            length = _add_up(d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, total)
-            for i in range(n_nodes):
-                if parent[i] >= 0:
-                    total[i] += decay * total[parent[i]]
-                if column[i] >= 0 and prior[i] > -np.inf and (total[i] != 0.0 or not only_matched):
-                    at[n] = i
-                    score[n] = total[i] + length * bias[i] + prior[i]
-                    n += 1
-        r = d - first
-        n_found[r] = 0
-        log_norm[d] = 0.0
-        if n == 0:
-            continue
-        top = score[:n].max()
-        norm = 0.0
-        n_near = 0
-        for k in range(n):
-            score[k] = np.exp(beta[d] * (score[k] - top))
-            norm += score[k]
-            n_near += score[k] >= least
-        log_norm[d] = top + np.log(norm) / beta[d]
-        bar = least
-        if n_near > found.shape[1]:
-            bar = np.partition(score[:n], n - found.shape[1])[n - found.shape[1]]
-        kept = 0.0
-        for k in range(n):
-            if score[k] >= bar and n_found[r] < found.shape[1]:
-                found[r, n_found[r]] = column[at[k]]
-                chance[r, n_found[r]] = score[k]
-                n_found[r] += 1
-                kept += score[k]
-        for k in range(n_found[r]):
-            chance[r, k] /= kept
+            break
+    return rest[place]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -304,7 +352,7 @@ def _point(
         n = p_indptr[w + 1] - p_indptr[w]
         bar = -np.inf
         if n < len(nodes):
-            bar = np.partition(gains, len(nodes) - n)[len(nodes) - n]
+            bar = _nth_largest(gains, n)
         q = p_indptr[w]
         for k in range(len(nodes)):
             if gains[k] >= bar and q < p_indptr[w + 1]:
@@ -340,7 +388,7 @@ def _candidates(
             gain[n] = total[i]
             n += 1
     if n > candidates:
-        bar = np.partition(gain[:n], n - candidates)[n - candidates]
+        bar = _nth_largest(gain[:n], candidates)
         n_all, n = n, 0
         for k in range(n_all):
             if gain[k] >= bar and n < candidates:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_non_negative
 
 from leafwise.exceptions import LabelError
 from leafwise.labels import Classes, read_labels
-from leafwise.selection import best_words, check_n_words, gain_of_membership, telling_words
+from leafwise.selection import best_words, check_n_words, gain_of_meetings, meetings, telling_words
 from leafwise.taxonomy import Taxonomy, split_path
 
 LINKAGES = ("ward", "average", "complete", "single", "weighted")
@@ -128,8 +128,24 @@ def merges(
     X: sparse.csr_matrix, membership: Any, n_words: int = 2000, linkage: str = "ward"
 ) -> np.ndarray:
     """Return which classes are put together, in turn, as SciPy's `linkage` has it."""
-    words = best_words(gain_of_membership(X, membership), n_words)
-    counts = sparse.csr_matrix(membership.T @ X[:, words])
+    return merges_of_counts(*class_counts(X, membership), n_words=n_words, linkage=linkage)
+
+
+def class_counts(X: sparse.csr_matrix, membership: Any) -> tuple:
+    """Count what classes are compared by. Blocks of documents add up."""
+    return (sparse.csr_matrix(membership.T @ X), *meetings(X, membership))
+
+
+def merges_of_counts(
+    counts: sparse.csr_matrix,
+    met: sparse.csr_matrix,
+    n_documents: np.ndarray,
+    *,
+    n_words: int = 2000,
+    linkage: str = "ward",
+) -> np.ndarray:
+    """Return the same from what `class_counts` has counted."""
+    counts = counts[:, best_words(gain_of_meetings(met, n_documents), n_words)]
     n_classes = counts.shape[0]
     counts.eliminate_zeros()
     n_classes_with = np.bincount(counts.indices, minlength=counts.shape[1])

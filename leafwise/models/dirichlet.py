@@ -11,15 +11,35 @@ from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.utils import check_consistent_length
 
-from leafwise.keywords import Keywords, read_keywords
+from leafwise.keywords import Keywords, find_keywords
 from leafwise.labels import Classes
 from leafwise.models import _sigma
-from leafwise.models._counts import best_columns, document_weights, statistics
+from leafwise.models._blocks import Blocks, Documents, one_block
+from leafwise.models._counts import best_columns, document_weights
 from leafwise.models._dirichlet_tree import DirichletTree
 from leafwise.models._em import Sharing, run_em
-from leafwise.models._evidence import Evidence, First, match_scores, prototype_scores
+from leafwise.models._evidence import (
+    ByMatches,
+    ByPrototypes,
+    Evidence,
+    First,
+    Pool,
+    count_labels,
+    count_terms_of,
+    match_scores,
+    n_shares,
+    n_words_of,
+    pool_of,
+    posteriors,
+    prototype_scores,
+    read_block_as,
+    share,
+    share_first,
+    sizes_of,
+    used_words,
+)
 from leafwise.models._path_mixture import check_positive
-from leafwise.models._tree_scores import Posteriors, TreeScores
+from leafwise.models._tree_scores import TreeScores
 from leafwise.taxonomy import Taxonomy
 
 _LARGE = 1 << 31  # documents × nodes from which not all nodes are looked at
@@ -158,12 +178,8 @@ class HierarchicalDirichlet(DirichletTree):
         weight = np.ones(X.shape[0])
         if sample_weight is not None:
             weight = document_weights(sample_weight, X.shape[0])
-        keywords = None
-        if self.vocabulary is not None:
-            if self.taxonomy is None:
-                raise ValueError("vocabulary is for a tree's keywords, and there is no taxonomy.")
-            keywords = read_keywords(self.taxonomy, self.vocabulary, X)
-        return self._fit(X, classes, classes.membership(labels), weight, keywords)
+        documents = Documents(X, classes.membership(labels), weight)
+        return self._fit_blocks(one_block(documents, X.shape[0]), classes)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more labelled documents; those without a label, and keywords, have no part.
@@ -189,6 +205,22 @@ class HierarchicalDirichlet(DirichletTree):
         found[unsure] = None
         return found
 
+    def _fit_blocks(self, blocks: Blocks, classes: Classes) -> Self:
+        """Learn from blocks of `Documents`, and from the tree's keywords where they have a part."""
+        self._validate()
+        keywords = None
+        if self.vocabulary is not None:
+            if self.taxonomy is None:
+                raise ValueError("vocabulary is for a tree's keywords, and there is no taxonomy.")
+            shape = blocks.n_documents, int(blocks.total(n_words_of) / len(blocks.sizes))
+            keywords = find_keywords(
+                self.taxonomy,
+                self.vocabulary,
+                shape,
+                lambda terms: blocks.total(count_terms_of, terms),
+            )
+        return self._fit_all(blocks, classes, keywords)
+
     def _fit(
         self,
         X: sparse.csr_matrix,
@@ -202,70 +234,76 @@ class HierarchicalDirichlet(DirichletTree):
 
         `first` says how documents are shared at first, where more is known than keywords.
         """
+        blocks = one_block(Documents(X, membership, weight), X.shape[0])
+        return self._fit_all(blocks, classes, keywords, first)
+
+    def _fit_all(
+        self,
+        blocks: Blocks,
+        classes: Classes,
+        keywords: Keywords | None,
+        first: First | None = None,
+    ) -> Self:
         for name in ("sigma_", "word_counts_"):
             self.__dict__.pop(name, None)
-        X = self._as_read(X)
-        labelled = np.diff(membership.indptr) > 0
-        membership = sparse.csr_matrix(sparse.diags_array(weight) @ membership)
-        evidence = self._collect(X, classes, membership, weight, labelled, keywords, first)
+        if self.words != "counts":
+            blocks = blocks.derive(read_block_as, self.words)
+        n_labels, n_words, length, weight = blocks.total(sizes_of)
+        evidence = self._collect(blocks, classes, n_labels, length, weight, keywords, first)
         self.unknown_keywords_ = [] if keywords is None else keywords.unknown
-        if not labelled.any() and not evidence.first.nnz:
+        if not n_labels.any() and not evidence.n_first:
             raise ValueError(_nothing(keywords))
         self._prior_documents = float(evidence.n_pool > 0 or keywords is not None)
         auto = isinstance(self.sigma, str)
-        by_documents = auto and evidence.n_pool > np.count_nonzero(labelled)
         self.sigma_ = self.sigma
-        if by_documents:
-            rng = np.random.default_rng(self.random_state)
-            drawn = rng.permutation(evidence.n_pool)[: 5 * self.sample_size]
-            fifths = np.array_split(drawn, min(5, len(drawn)))
-            if len(drawn) > _FEW:  # so many that a fifth tells enough
-                fifths = fifths[:1]
-            self.sigma_ = _sigma.likeliest(
-                lambda s: np.concatenate(
-                    [
-                        self._held_out(evidence, fifth, np.setdiff1d(drawn, fifth), s)
-                        for fifth in fifths
-                    ]
-                ),
-                float(evidence.pool.sum()),
-            )
+        if auto and evidence.n_pool > np.count_nonzero(n_labels):
+            n_pool_words = float(length[(n_labels == 0) & (weight > 0)].sum())
+            self.sigma_ = self._likeliest_of_documents(evidence, n_pool_words)
         elif auto:
             self.sigma_ = 1.0
             self._learn_shared(evidence, None)
-            self.sigma_ = self._likeliest(X, membership, weight)
+            judges = self._judges(n_labels, n_words, weight)
+            self.sigma_ = self._likeliest(*blocks.gather(judges))
         self.n_iter_ = self._em(evidence)
         return self
 
+    def _likeliest_of_documents(self, evidence: Evidence, n_words: float) -> float:
+        """Choose σ by unlabelled documents: some are held out, the others learned from."""
+        rng = np.random.default_rng(self.random_state)
+        drawn = rng.permutation(evidence.n_pool)[: 5 * self.sample_size]
+        sample = evidence.only(np.sort(drawn))
+        drawn = np.argsort(np.argsort(drawn))  # their places in the sample
+        fifths = np.array_split(drawn, min(5, len(drawn)))
+        if len(drawn) > _FEW:  # so many that a fifth tells enough
+            fifths = fifths[:1]
+        return _sigma.likeliest(
+            lambda s: np.concatenate(
+                [self._held_out(sample, fifth, np.setdiff1d(drawn, fifth), s) for fifth in fifths]
+            ),
+            n_words,
+        )
+
     def _collect(
         self,
-        X: sparse.csr_matrix,
+        blocks: Blocks,
         classes: Classes,
-        membership: sparse.csr_matrix,
+        n_labels: np.ndarray,
+        length: np.ndarray,
         weight: np.ndarray,
-        labelled: np.ndarray,
         keywords: Keywords | None,
         given: First | None,
     ) -> Evidence:
-        length = np.asarray(X.sum(axis=1), dtype=float).ravel()
         usual = float(np.median(length[length > 0])) if length.any() else 1.0
-        rows = np.flatnonzero(~labelled & (weight > 0) & (length > 0))
-        pool = X if len(rows) == X.shape[0] else X[rows]
-        counted = np.ones(X.shape[0])  # how much of a document: not all of a very long one
-        if self.words != "set" and len(rows):
+        in_pool = (n_labels == 0) & (weight > 0) & (length > 0)
+        n_pool = int(np.count_nonzero(in_pool))
+        counted = np.ones(len(length))  # how much of a document: not all of a very long one
+        if self.words != "set" and n_pool:
             counted = np.minimum(1.0, _LONGEST * usual / np.maximum(length, 1.0))
-        length = length[rows]
-        counts = sparse.csr_matrix((len(classes.nodes), X.shape[1]))
-        documents = np.zeros(len(classes.nodes))
-        first = sparse.csr_matrix((len(rows), len(classes.nodes)))
-        beta = (
-            np.maximum(length, 1.0) ** -0.5
-            if isinstance(self.beta, str)
-            else np.full(len(rows), float(self.beta))
-        )
-        found, _ = statistics(X, sparse.csr_matrix(sparse.diags_array(counted) @ membership))
-        n_labelled = np.asarray(membership.sum(axis=0)).ravel()
+        found, n_labelled = blocks.total(count_labels, rows=[counted])
+        n_classes = len(classes.nodes)
+        counts, documents = sparse.csr_matrix(found.shape), np.zeros(n_classes)
         possible = n_labelled > 0
+        first: Any = None
         if keywords is not None:
             counts = keywords.words(classes.taxonomy.parent, classes.nodes)
             documents = self.keyword_weight * (np.diff(counts.indptr) > 0)
@@ -274,61 +312,57 @@ class HierarchicalDirichlet(DirichletTree):
             counts = sparse.csr_matrix(sparse.diags_array(documents * each) @ counts)
             # V's prototypes have every node take part, whether it has a keyword or not.
             possible |= keywords.known[classes.nodes] | (self.init == "prototypes")
-            if len(rows):
-                first = self._first(pool, beta, classes, keywords)
-        if given is not None:
-            first = (1 - given.weight) * first + given.weight * given.membership[rows]
-            first = sparse.csr_matrix(first)
-        return Evidence(
-            classes=classes,
-            labels=found,
-            n_labelled=n_labelled,
-            keyword_counts=counts,
-            keyword_documents=documents,
-            possible=possible,
-            pool=pool,
-            weight=weight[rows],
-            learned=weight[rows] * counted[rows],
-            beta=beta,
-            first=first,
+            if n_pool:
+                first = self._first(blocks, in_pool, classes, keywords)
+        beta = (
+            np.maximum(length, 1.0) ** -0.5
+            if isinstance(self.beta, str)
+            else np.full(len(length), float(self.beta))
         )
+        rows = [in_pool, weight * counted, beta]
+        if given is not None:
+            rows.append(given.membership)
+        pool = blocks.derive(
+            pool_of, n_classes, first, given.weight if given else 0.0, rows=rows
+        ).sized(blocks.count(in_pool))
+        n_first = pool.total(n_shares) if n_pool else 0
+        return Evidence(classes, found, n_labelled, counts, documents, possible, pool, int(n_first))
 
     def _first(
-        self, X: sparse.csr_matrix, beta: np.ndarray, classes: Classes, keywords: Keywords
-    ) -> sparse.csr_matrix:
-        """Share documents by keywords alone: what EM begins with."""
-        candidates = self._n_candidates(X.shape[0], len(classes.taxonomy))
+        self, blocks: Blocks, in_pool: np.ndarray, classes: Classes, keywords: Keywords
+    ) -> ByMatches | ByPrototypes:
+        """Say how documents are shared by keywords alone: what EM begins with."""
+        candidates = self._n_candidates(int(in_pool.sum()), len(classes.taxonomy))
         settings = {"candidates": candidates, **self._kept}
         if self.init == "matches":
-            scores = match_scores(classes, _FIRST)
-            found, one = keywords.at_nodes(X), np.ones(X.shape[0])
-            return scores.posteriors(found, one, only_matched=True, **settings).membership
-        used = np.bincount(X.indices, minlength=X.shape[1]) > 0
-        scores = prototype_scores(classes, keywords, used, self.prototype, self.words == "set")
-        return scores.posteriors(X, beta, **settings).membership
+            return ByMatches(match_scores(classes, _FIRST), keywords, settings)
+        used = blocks.total(used_words, rows=[in_pool]) > 0
+        is_set = self.words == "set"
+        scores = prototype_scores(classes, keywords, used, self.prototype, is_set)
+        return ByPrototypes(scores, settings)
 
     def _em(self, evidence: Evidence, max_iter: int | None = None) -> int:
         """Share the unlabelled documents and learn from the result, in turn; return how often."""
-        self._learn_shared(evidence, evidence.first if evidence.first.nnz else None)
+        self._learn_shared(evidence, evidence.pool.total(share_first) if evidence.n_first else None)
         if not evidence.n_pool:
             return 1
         last = np.full(evidence.n_pool, -1)
         n_changed = evidence.n_pool
 
-        def share(_: None, __: Sharing) -> tuple[sparse.csr_matrix, float]:
+        def expect(_: None, __: Sharing) -> tuple[tuple, float]:
             nonlocal n_changed
-            found = self._posteriors(evidence.pool, evidence.beta, evidence.possible)
-            best = best_columns(found.membership)
+            settings = self._sharing(evidence.n_pool, evidence.possible)
+            *shared, bound, best = evidence.pool.total(share, *settings)
             n_changed = int(np.count_nonzero(best != last))
             last[:] = best
             self._say(f"σ = {self.sigma_}: {n_changed:,} of {len(last):,} documents moved")
-            return found.membership, float(evidence.weight @ found.log_norm)
+            return tuple(shared), bound
 
-        def learn(membership: sparse.csr_matrix, _: None) -> None:
-            self._learn_shared(evidence, membership)
+        def learn(shared: tuple, _: None) -> None:
+            self._learn_shared(evidence, shared)
 
         fitted = run_em(
-            share,
+            expect,
             learn,
             None,
             max_iter=(self.max_iter if max_iter is None else max_iter) - 1,
@@ -336,10 +370,10 @@ class HierarchicalDirichlet(DirichletTree):
         )
         return fitted.n_steps + 1
 
-    def _learn_shared(self, evidence: Evidence, membership: sparse.csr_matrix | None) -> None:
-        """Become the model of labels, keywords and, shared as given, unlabelled documents."""
+    def _learn_shared(self, evidence: Evidence, shared: tuple | None) -> None:
+        """Become the model of labels, keywords and what unlabelled documents add."""
         self._keyword_documents = evidence.keyword_documents
-        counts, documents = evidence.count(membership, self.label_weight, self.words == "set")
+        counts, documents = evidence.count(shared, self.label_weight, self.words == "set")
         self._set_statistics(evidence.classes, counts, documents)
 
     def _held_out(
@@ -348,14 +382,13 @@ class HierarchicalDirichlet(DirichletTree):
         """Return how likely some documents are under what the others teach (V 3.3)."""
         self.sigma_ = sigma
         self._em(evidence.only(others), max_iter=min(4, self.max_iter))
-        blocks = self._blocks(evidence.pool[judged])
+        documents = Pool(*evidence.pool.gather(judged))
+        blocks = self._blocks(documents.X)
         log_p = np.concatenate([logsumexp(log_joint, axis=1) for _, log_joint in blocks])
-        return evidence.weight[judged] * log_p
+        return documents.weight * log_p
 
-    def _posteriors(
-        self, X: sparse.csr_matrix, beta: np.ndarray, possible: np.ndarray | None = None
-    ) -> Posteriors:
-        """Share documents among the classes, or those that are possible.
+    def _sharing(self, n_documents: int, possible: np.ndarray | None = None) -> tuple:
+        """Return what documents are shared by among the classes, or those that are possible.
 
         A class that nothing is known of says every word as often as its parent does, and would
         collect whatever fits nowhere.
@@ -369,12 +402,8 @@ class HierarchicalDirichlet(DirichletTree):
             scores = scores._replace(prior=prior)
         else:
             scores = scores._replace(prior=scores.prior + log_prior[self._live])
-        found = scores.posteriors(X, beta, candidates=self._n_candidates(X.shape[0]), **self._kept)
-        m = found.membership
-        every = sparse.csr_matrix(
-            (m.data, self._live[m.indices], m.indptr), (X.shape[0], len(self.nodes_))
-        )
-        return Posteriors(every, found.log_norm)
+        kept = {"candidates": self._n_candidates(n_documents), **self._kept}
+        return scores, self._live, len(self.nodes_), kept
 
     @property
     def _kept(self) -> dict[str, Any]:
@@ -391,8 +420,8 @@ class HierarchicalDirichlet(DirichletTree):
         X = self._counts(X)
         if self._n_candidates(X.shape[0]) is None:
             return super()._best(X)
-        found = self._posteriors(X, np.ones(X.shape[0])).membership
-        best = best_columns(found)
+        found = posteriors(X, np.ones(X.shape[0]), *self._sharing(X.shape[0]))
+        best = best_columns(found.membership)
         return np.where(best < 0, self._log_prior.argmax(), best)
 
     def _say(self, what: str) -> None:

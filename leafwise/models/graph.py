@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -12,9 +13,10 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
+from leafwise.models._blocks import Blocks
 from leafwise.models._progress import progress
 from leafwise.models._tfidf import LogTfIdf
-from leafwise.models._top_k import nearly_top_k, top_k
+from leafwise.models._top_k import nearly_top_k, top_k, top_k_in_blocks
 
 SIMILARITIES = ("cosine", "kl", "lm", "embedding", "precomputed")
 OF_VECTORS = 'Word counts have none; similarity="embedding" takes vectors, which may'
@@ -93,10 +95,14 @@ class NeighborIndex(BaseEstimator):
 
     def graph(self, k: int = 30) -> sparse.csr_matrix:
         """Return the k nearest other documents of each document, documents × documents."""
+        return self._graph(k, None)
+
+    def _graph(self, k: int, blocks: Blocks | None) -> sparse.csr_matrix:
+        """Return it; `blocks` are where the search is done, if it is not here."""
         check_is_fitted(self, "documents_")
         own = np.full(self.documents_.shape[0], -1)
         own[self.among_] = np.arange(len(self.among_))
-        return self._find(self.documents_, k, own)
+        return self._find(self.documents_, k, own, blocks)
 
     def query(self, X: Any, k: int = 30) -> sparse.csr_matrix:
         """Return the k documents nearest to each of some others, others × documents."""
@@ -104,7 +110,9 @@ class NeighborIndex(BaseEstimator):
         X = self._read(X, reset=False)
         return self._find(X, k, np.full(X.shape[0], -1))
 
-    def _find(self, X: Any, k: int, own: np.ndarray) -> sparse.csr_matrix:
+    def _find(
+        self, X: Any, k: int, own: np.ndarray, blocks: Blocks | None = None
+    ) -> sparse.csr_matrix:
         check_k(k)
         if self.similarity == "precomputed":
             return _best_entries(X, self.among_, k, own)
@@ -113,12 +121,12 @@ class NeighborIndex(BaseEstimator):
                 indices, values = _best_products(_of_unit_length(X), self._B, k, own, done)
             else:
                 A = self._queries(X)
-                if self.approximate:
-                    switch = isinstance(self.approximate, bool | np.bool_)
-                    most = 200 if switch else int(self.approximate)
-                    found = nearly_top_k(A, self._B, self._offset, k, own=own, most=most, done=done)
+                most = 200 if isinstance(self.approximate, bool | np.bool_) else self.approximate
+                search = partial(nearly_top_k, most=int(most)) if self.approximate else top_k
+                if blocks is None:
+                    found = search(A, self._B, self._offset, k, own=own, done=done)
                 else:
-                    found = top_k(A, self._B, self._offset, k, own=own, done=done)
+                    found = top_k_in_blocks(search, blocks, A, self._B, self._offset, k, own)
                 indices, values = found[0], self._similarities(X, A, found[1])
         there = indices >= 0
         indptr = np.append(0, np.cumsum(there.sum(axis=1)))

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
+from leafwise.models._blocks import Blocks, PerDocument, one_block
 from leafwise.models._counts import order_by_content
 from leafwise.models._em import VARIANTS
 from leafwise.models._growth import (
@@ -29,7 +30,7 @@ from leafwise.models._growth import (
 from leafwise.models._path_mixture import check_positive, check_seed, to_shares
 from leafwise.models._progress import progress
 from leafwise.models._tree_names import named
-from leafwise.models.agglomeration import merges
+from leafwise.models.agglomeration import class_counts, merges_of_counts
 from leafwise.models.plsa import fold_in
 from leafwise.taxonomy import Taxonomy
 
@@ -199,30 +200,34 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
             raise ValueError("X has no words: there is nothing to grow a tree from.")
         words = self._words(X.shape[1])
         order = order_by_content(X)  # so that the order of documents changes nothing
-        documents = X[order]
+        self._fit_blocks(one_block(X[order], X.shape[0]), words)
+        back = np.argsort(order)
+        self.p_leaf_given_document_ = self.p_leaf_given_document_[back]
+        self.p_document_given_leaf_ = self.p_document_given_leaf_[back]
+        return self
+
+    def _fit_blocks(self, blocks: Blocks, words: Any) -> Self:
+        """Grow a tree from documents, each block of which is documents × words."""
         self.held_out_: dict[int, float] | None = None
         self.n_iter_ = 0
         n_leaves = self.n_leaves
         if self.tree is None and n_leaves == "auto":
-            n_leaves = self._best_number(documents)
-        grown = self._grow(documents, n_leaves)
+            n_leaves = self._best_number(blocks)
+        grown = self._grow(blocks, n_leaves)
         if not grown.enough:
             warnings.warn(
                 f"The tree has fewer leaves than n_leaves={n_leaves}, {len(grown.tree.leaves)}: no "
                 "other class came apart. Give more documents, fewer leaves, or a schedule of "
                 "betas that ends higher.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        self._set_parameters(documents, grown.tree, grown.parameters, grown.beta, words)
-        back = np.argsort(order)
-        self.p_leaf_given_document_ = self.p_leaf_given_document_[back]
-        self.p_document_given_leaf_ = self.p_document_given_leaf_[back]
+        self._set_parameters(blocks, grown.tree, grown.parameters, grown.beta, words)
         return self
 
-    def _grow(self, X: sparse.csr_matrix, n_leaves: Any, judge: Any = None) -> _Grown:
+    def _grow(self, blocks: Blocks, n_leaves: Any, judge: Any = None) -> _Grown:
         """Anneal: raise β, and put two classes in the place of one where its copies come apart."""
-        counts = self._cooccurrences(X)
+        counts = self._cooccurrences(blocks)
         if self.tree is not None:
             return self._fit_given(counts)
         if self.shape == "alike":  # there is no tree to draw from before there are classes
@@ -257,20 +262,21 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         for later in (float(b) for b in self.betas if b > beta):
             p = self._settle(counts, tree, p, later, _COOL)
         if self.shape == "alike":
-            tree, p = self._hang(X, tree, p)
+            tree, p = self._hang(blocks, tree, p)
         return _Grown(tree, p, beta, enough)
 
-    def _hang(self, X: sparse.csr_matrix, tree: Tree, p: Parameters) -> tuple[Tree, Parameters]:
+    def _hang(self, blocks: Blocks, tree: Tree, p: Parameters) -> tuple[Tree, Parameters]:
         """Build the tree anew from what the classes have become."""
         words = p.topics[list(tree.leaves)]
-        best = self._classes_of(X, words.T, p.joint.sum(axis=0)).argmax(axis=1)
+        best = self._classes_of(blocks, words.T, p.joint.sum(axis=0)).argmax(axis=1)
         there, column = np.unique(best, return_inverse=True)
         membership = sparse.csr_matrix(np.eye(len(there))[column])
         if len(there) < 2:
             return tree, p
-        tree, classes = tree_of_merges(merges(X, membership))
+        counted = blocks.total(class_counts, rows=[membership])
+        tree, classes = tree_of_merges(merges_of_counts(*counted))
         p = hang(tree, there[classes], p.joint, words)
-        counts = self._cooccurrences(X)
+        counts = self._cooccurrences(blocks)
         if not counts.paths:
             return tree, p._replace(levels=(np.ones(1),) * len(tree.leaves))
         return tree, self._settle(counts, tree, p, float(self.betas[-1]), _STEPS)
@@ -283,7 +289,8 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         if not (self.warm_start and hasattr(self, "tree_")):
             return counts.one_class()
         tree = Tree(tuple(self.tree_.parent.tolist()), tuple(self.leaves_.tolist()))
-        joint = self.transform(counts.X) * (counts.lengths / counts.total)[:, None]
+        classes = self._classes_of(counts.blocks, self._p_word, self.p_leaf_)
+        joint = classes * (counts.lengths / counts.total)[:, None]
         if not counts.paths:
             topics = np.zeros(self.p_word_given_node_.shape)
             topics[self.leaves_] = self._p_word.T
@@ -301,7 +308,7 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         else:
             rng = np.random.default_rng(self.random_state or 0)
             whole = counts.one_class()[1]
-            moved = np.exp(rng.standard_normal((len(tree.parent), counts.X.shape[1])))
+            moved = np.exp(rng.standard_normal((len(tree.parent), len(counts.word_totals))))
             shares = rng.dirichlet(np.ones(len(tree.leaves)))
             levels = tuple(np.full(len(line), 1 / len(line)) for line in counts.lines(tree))
             p = Parameters(whole.joint * shares, levels, to_shares(whole.topics * moved))
@@ -322,8 +329,13 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         self.n_iter_ += len(self.bounds_)
         return found
 
-    def _best_number(self, X: sparse.csr_matrix) -> int:
+    def _best_number(self, blocks: Blocks) -> int:
         """Grow on nine tenths of the occurrences until the rest is no likelier; return leaves."""
+        if type(blocks) is not Blocks:
+            raise ValueError(
+                'n_leaves="auto" needs all documents in memory: expected a number of leaves.'
+            )
+        X = sparse.vstack(blocks.parts, format="csr")
         kept, rest = hold_out(X, self.random_state or 0)
         found: dict[int, float] = {}
         p_word = np.asarray(kept.sum(axis=0), dtype=np.float64).ravel() + 1.0
@@ -345,21 +357,21 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         flat = float(entries.data @ np.log(p_word[entries.col]) / max(entries.data.sum(), 1e-300))
         found[1] = flat
         if entries.nnz:
-            self._grow(kept, _MOST_LEAVES, judge)
+            self._grow(one_block(kept, kept.shape[0]), _MOST_LEAVES, judge)
         self.held_out_ = dict(found)
         return max(found, key=lambda n: (found[n], -n))
 
-    def _cooccurrences(self, X: sparse.csr_matrix) -> Cooccurrences:
+    def _cooccurrences(self, blocks: Blocks) -> Cooccurrences:
         flat = self.tree is not None and bool((self.tree.parent <= 0).all())
         paths = self.topics == "path" and not flat
-        return Cooccurrences(X, paths, self.unit == "document", self.tempered == "both")
+        return Cooccurrences(blocks, paths, self.unit == "document", self.tempered == "both")
 
     # ---- what was found ----
 
     def _set_parameters(
-        self, X: sparse.csr_matrix, tree: Tree, p: Parameters, beta: float, words: Any
+        self, blocks: Blocks, tree: Tree, p: Parameters, beta: float, words: Any
     ) -> None:
-        counts = self._cooccurrences(X)
+        counts = self._cooccurrences(blocks)
         levels = np.zeros((len(tree.leaves), len(tree.parent)))
         for k, line in enumerate(counts.lines(tree)):
             levels[k, line] = p.levels[k]
@@ -370,11 +382,9 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
             self.tree_ = self.tree
             nodes = np.arange(len(tree.parent))
         else:
-            occurs = sparse.csr_matrix((np.ones(X.nnz), X.indices, X.indptr), X.shape)
             shares = to_shares(p.joint)
-            self.tree_, nodes = named(
-                tree, np.asarray(shares.T @ occurs), shares.sum(axis=0), words
-            )
+            with_word = blocks.total(_with_word, rows=[shares])
+            self.tree_, nodes = named(tree, with_word, shares.sum(axis=0), words)
         # Nodes are numbered as the tree has them, and leaves come in its order.
         order = np.argsort([nodes[leaf] for leaf in tree.leaves])
         back = np.argsort(nodes)
@@ -384,7 +394,7 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         joint = p.joint[:, order]
         self.p_document_given_leaf_ = joint / np.maximum(joint.sum(axis=0), 1e-300)
         self._derive()
-        self.p_leaf_given_document_ = self._classes_of(X, self._p_word, self.p_leaf_)
+        self.p_leaf_given_document_ = self._classes_of(blocks, self._p_word, self.p_leaf_)
 
     def _derive(self) -> None:
         self.leaves_ = np.asarray(self.tree_.leaves)
@@ -396,17 +406,14 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         A document without a known word has `p_leaf_`.
         """
         check_is_fitted(self, "tree_")
-        return self._classes_of(self._counts(X), self._p_word, self.p_leaf_)
+        X = self._counts(X)
+        return self._classes_of(one_block(X, X.shape[0]), self._p_word, self.p_leaf_)
 
-    def _classes_of(
-        self, X: sparse.csr_matrix, p_word: np.ndarray, p_class: np.ndarray
-    ) -> np.ndarray:
+    def _classes_of(self, blocks: Blocks, p_word: np.ndarray, p_class: np.ndarray) -> np.ndarray:
         """Return P(class | document), from words × classes."""
-        if self.unit == "word":
-            start = p_class / p_class.sum()
-            return fold_in(X, np.ascontiguousarray(p_word), start, to_shares, self.fold_steps)
-        scores = X @ np.log(np.maximum(p_word, _UNSEEN)) + np.log(np.maximum(p_class, _UNSEEN))
-        return to_shares(np.exp(scores - scores.max(axis=1, keepdims=True)))
+        return blocks.total(
+            _fold_in if self.unit == "word" else _by_document, p_word, p_class, self.fold_steps
+        )
 
     @property
     def labels_(self) -> np.ndarray:
@@ -535,3 +542,22 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         return tags
+
+
+# ---- what is asked of blocks, which are documents × words ----
+
+
+def _fold_in(X: sparse.csr_matrix, p_word: np.ndarray, p_class: np.ndarray, steps: int) -> Any:
+    start = p_class / p_class.sum()
+    return PerDocument(fold_in(X, np.ascontiguousarray(p_word), start, to_shares, steps))
+
+
+def _by_document(X: sparse.csr_matrix, p_word: np.ndarray, p_class: np.ndarray, _: int) -> Any:
+    scores = X @ np.log(np.maximum(p_word, _UNSEEN)) + np.log(np.maximum(p_class, _UNSEEN))
+    return PerDocument(to_shares(np.exp(scores - scores.max(axis=1, keepdims=True))))
+
+
+def _with_word(X: sparse.csr_matrix, shares: np.ndarray) -> np.ndarray:
+    """In how many documents of each class each word is."""
+    occurs = sparse.csr_matrix((np.ones(X.nnz), X.indices, X.indptr), X.shape)
+    return np.asarray(shares.T @ occurs)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from leafwise.exceptions import LabelError
 from leafwise.labels import Classes, of_no_class
+from leafwise.models._blocks import Blocks
 from leafwise.models._harmonic import (
     BranchMasses,
     ClassMasses,
@@ -165,6 +166,10 @@ class HarmonicClassifier(SimilarityClassifier):
             mean of its neighbours. By default 1, wherever there is a seed. This is no
             `sample_weight`: a seed of half the weight is not half a document.
         """
+        return self._fit(X, y, seeds, seed_weight, None)
+
+    def _fit(self, X: Any, y: Any, seeds: Any, seed_weight: Any, blocks: Blocks | None) -> Self:
+        """Spread labels; `blocks` are where neighbours are found and y is, if not here."""
         self._validate()
         X = self._counts(X, reset=True)
         classes, given, branches = self._read(y, seeds, X.shape[0])
@@ -181,10 +186,10 @@ class HarmonicClassifier(SimilarityClassifier):
             )
         self._set_classes(classes)
         self.index_ = self._index().fit(X)
-        graph = sparse.csr_matrix(symmetrize(self.index_.graph(self.k)), dtype=np.float64)
+        graph = symmetrize(self.index_._graph(self.k, blocks)).astype(np.float64, copy=False)
         graph.data = raised(graph.data, self.power)
         graph.eliminate_zeros()  # what is too small for a float
-        self._spread(graph, given, branches, weight)
+        self._spread(graph, given, branches, weight, blocks)
         self._derive()
         return self
 
@@ -247,16 +252,17 @@ class HarmonicClassifier(SimilarityClassifier):
         seeds: np.ndarray,
         branches: sparse.csr_matrix,
         weight: np.ndarray,
+        blocks: Blocks | None,
     ) -> None:
         """Solve for y, and keep it."""
         self.n_iter_ = 1  # or more
         shares = self._shares(seeds, branches, weight)
         in_branch = np.diff(branches.indptr) > 0
         if in_branch.any():
-            y = self._solve(graph, seeds, np.where(in_branch, 0.0, weight), shares).y
+            y = self._solve(graph, seeds, np.where(in_branch, 0.0, weight), shares, blocks).y
             seeds[in_branch] = self._parts(y[in_branch], branches[in_branch], shares)
         self.proportions_ = self._proportions(shares, weight.sum(), _several(seeds, weight))
-        found = self._solve(graph, seeds, weight, self.proportions_)
+        found = self._solve(graph, seeds, weight, self.proportions_, blocks)
         self.label_distributions_, self.seed_weight_ = found.y, weight
         self.unreached_ = np.flatnonzero(~found.reached)
         if len(self.unreached_):
@@ -266,21 +272,27 @@ class HarmonicClassifier(SimilarityClassifier):
                 "of the classes. A larger k may help; but a document has no neighbour if it shares "
                 "nothing with any other, or only words that all have.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _solve(
-        self, graph: sparse.csr_matrix, seeds: np.ndarray, weight: np.ndarray, prior: np.ndarray
+        self,
+        graph: sparse.csr_matrix,
+        seeds: np.ndarray,
+        weight: np.ndarray,
+        prior: np.ndarray,
+        blocks: Blocks | None,
     ) -> Harmonic:
         live = np.flatnonzero((prior > 0) | seeds[weight > 0].any(axis=0))
-        found = harmonic(graph, seeds[:, live], weight, prior[live], self.tol, self.max_iter)
+        limits = self.tol, self.max_iter
+        found = harmonic(graph, seeds[:, live], weight, prior[live], *limits, blocks)
         self.n_iter_ = max(self.n_iter_, found.n_iter)
         if found.residual > self.tol:
             warnings.warn(
                 f"The labels are not settled after max_iter={self.max_iter} steps: the residual is "
                 f"{found.residual:.1e}, expected tol={self.tol:g}. Raise one of the two.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         y = np.zeros(seeds.shape)
         y[:, live] = np.clip(found.y, 0.0, 1.0)

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from leafwise.labels import Classes
 from leafwise.models._base import NodeClassifier
-from leafwise.models._counts import document_weights, statistics
+from leafwise.models._counts import CountClassifier, document_weights, statistics
 from leafwise.models._em import Expected, Rows, Sharing, check_sharing, e_step, run_em
 from leafwise.models._heldout import Holdout, evidence_statistics, held_out
 from leafwise.models._path_mixture import check_positive, to_shares
@@ -138,7 +138,11 @@ class HPLC(HierarchicalMixture):
         self._length = np.maximum(length[self._live], 1e-9)  # G: #α, of co-occurrences
 
     def _derive(self) -> None:
-        super()._derive()
+        if self.prediction == "direct":
+            super()._derive()
+            return
+        CountClassifier._derive(self)  # a table of logarithms would only take its room
+        self._weights = None
         self._p_w = np.ascontiguousarray(self._p_w_given_classes(self._live).T)
 
     def _learned_prior(self) -> np.ndarray:

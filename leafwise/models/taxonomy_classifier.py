@@ -17,7 +17,7 @@ from leafwise.explain import Explanation
 from leafwise.keywords import read_keywords
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models import _query
-from leafwise.models._base import NodeClassifier, descend, top_of
+from leafwise.models._base import BLOCK_SCORES, NodeClassifier, descend, top_of
 from leafwise.models._belief import assigned
 from leafwise.models._counts import best_columns, order_by_content
 from leafwise.models._output import Framed
@@ -205,14 +205,11 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         """
         self._validate()
         X_counts = self._counts(X)
-        if self.several_:
-            return self._framed(X, self._several_of(X_counts), name="label")
-        if self.stop is None and self.min_confidence is None:
+        if not self.several_ and self.stop is None and self.min_confidence is None:
             return self._framed(X, self.classes_[self._best_of(X_counts)], name="label")
-        found: list = []
-        for _, log_p in self._blocks(X_counts):
-            found += self._sure_of(np.exp(log_p))
-        return self._framed(X, np.array([*found, None], dtype=object)[:-1], name="label")
+        found = self._decided_of(X_counts)
+        one_each = None if self.several_ else np.array([*found, None], dtype=object)[:-1]
+        return self._framed(X, found if one_each is None else one_each, name="label")
 
     def predict_log_proba(self, X: Any) -> Any:
         """Return log P(node | text); a column per node in `classes_`."""
@@ -251,7 +248,8 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
             raise ValueError("sample_weight: expected None, with several nodes for each text.")
         classes = self._classes
         truth = classes.membership(read_labels(y, classes)).toarray() > 0
-        found = self._assigned(self._counts(X))
+        blocks = (self._assigned(log_p) for _, log_p in self._blocks(self._counts(X)))
+        found = np.concatenate([np.empty((0, truth.shape[1]), bool), *blocks])
         check_consistent_length(found, truth)
         known = truth.any(axis=1)
         if not known.any():
@@ -385,7 +383,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         given = best_columns(membership)
         labelled = np.flatnonzero(given >= 0)
         if self.several_:
-            self.transduction_ = self._several_of(X)
+            self.transduction_ = self._decided_of(X)
             for i in labelled:
                 self.transduction_[i] = tuple(self.classes_[membership[i].indices].tolist())
             return
@@ -397,19 +395,43 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
 
     def _best_of(self, X: sparse.csr_matrix) -> np.ndarray:
         """Return the best column of each document whose words are counted."""
-        best = [log_p.argmax(axis=1) for _, log_p in self._blocks(X)]
+        step = max(1, BLOCK_SCORES // len(self.nodes_))
+        best = [
+            self._scores(X[start : start + step], shifted=True).argmax(axis=1)
+            for start in range(0, X.shape[0], step)
+        ]
         return np.concatenate(best) if best else np.empty(0, np.int64)
 
     def _best(self, X: Any) -> np.ndarray:
         return self._best_of(self._counts(X))
 
+    def _decided_of(self, X: sparse.csr_matrix) -> list:
+        """Return what `predict` says of documents whose words are counted, as a list."""
+        return [one for _, log_p in self._blocks(X) for one in self._decided(log_p)]
+
+    def _decided_with_proba(self, texts: Any) -> tuple[list, np.ndarray]:
+        """Return what `predict` and `predict_proba` say, counting words once."""
+        self._validate()
+        log_p = self._log_joint(self._counts(texts))
+        return self._decided(log_p), np.exp(log_p)
+
+    def _decided(self, log_p: np.ndarray) -> list:
+        """Return what `predict` makes of log P(node | text), documents × nodes."""
+        if not self.several_:
+            return self._sure_of(np.exp(log_p))
+        found = sparse.csr_matrix(self._assigned(log_p))
+        names = self.classes_[found.indices].tolist()
+        return [tuple(names[a:b]) for a, b in pairwise(found.indptr.tolist())]
+
     def _sure_of(self, proba: np.ndarray) -> list:
         """Return the node of each document that is sure enough, or None."""
-        least = _SURE if self.min_confidence is None else self.min_confidence
+        least = self.min_confidence
         if self.stop is None:
+            least = 0.0 if least is None else least
             best = proba.argmax(axis=1)
             names = self.classes_[best].tolist()
             return [n if p >= least else None for n, p in zip(names, proba.max(axis=1))]
+        least = _SURE if least is None else least
         branches = self._branches(proba)
         own = np.zeros(branches.shape)
         own[:, self.nodes_] = proba
@@ -425,21 +447,12 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         at_node[:, self.nodes_] = proba
         return np.minimum(self.taxonomy_.subtree_sum(at_node), 1.0)
 
-    def _assigned(self, X: sparse.csr_matrix) -> np.ndarray:
+    def _assigned(self, log_p: np.ndarray) -> np.ndarray:
         """Say which classes each document is of, where it can be of several."""
-        found = np.zeros((X.shape[0], len(self.nodes_)), bool)
-        for rows, log_p in self._blocks(X):
-            # Thresholds are where the log odds are the offset.
-            odds = log_p - np.log1p(-np.minimum(np.exp(log_p), 1 - 1e-12))
-            found[rows] = assigned(odds - self.offset_, at_least_one=True)
-            if self.min_confidence is not None:
-                found[rows] &= np.exp(log_p) >= self.min_confidence
-        return found
-
-    def _several_of(self, X: sparse.csr_matrix) -> list[tuple]:
-        found = sparse.csr_matrix(self._assigned(X))
-        names = self.classes_[found.indices].tolist()
-        return [tuple(names[a:b]) for a, b in pairwise(found.indptr.tolist())]
+        # Thresholds are where the log odds are the offset.
+        odds = log_p - np.log1p(-np.minimum(np.exp(log_p), 1 - 1e-12))
+        sure = True if self.min_confidence is None else np.exp(log_p) >= self.min_confidence
+        return assigned(odds - self.offset_, at_least_one=True) & sure
 
     def _counts(self, X: Any, reset: bool = False) -> sparse.csr_matrix:
         check_is_fitted(self, "model_")

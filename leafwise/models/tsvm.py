@@ -23,10 +23,10 @@ from sklearn.utils import check_consistent_length
 from leafwise.labels import of_no_class
 from leafwise.models._base import NodeClassifier
 from leafwise.models._counts import order_by_content
-from leafwise.models._em import in_threads
 from leafwise.models._machines import HINGE, Documents, train
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.taxonomy import Taxonomy
+from leafwise.threads import in_threads
 
 _FIRST_COST = 1e-5  # of an unlabelled document's slack, as a share of C
 

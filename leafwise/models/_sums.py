@@ -1,0 +1,90 @@
+"""Words of documents added up by class: what every model of counts begins with, in threads."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numba
+import numpy as np
+from scipy import sparse
+
+from leafwise.threads import in_threads
+
+_FEW = 1 << 20  # words of documents that SciPy adds up before a loop for it would be compiled
+_CELLS = 1 << 22  # pairs of a class and a word that one piece of work has room for
+
+
+def words_by_class(X: sparse.csr_matrix, membership: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Return ``membership.T @ X``, classes × words, its columns sorted.
+
+    SciPy's product does the same sums, in one thread, and leaves them to be sorted.
+    """
+    of_class = membership.tocsc()
+    lengths = np.diff(X.indptr)
+    n_classes, n_words = membership.shape[1], X.shape[1]
+    # No class has more different words than its documents have together, nor than there are.
+    of_entry = np.append(0, np.cumsum(lengths[of_class.indices], dtype=np.int64))
+    if of_entry[-1] < _FEW:
+        counts = sparse.csr_matrix(membership.T.tocsr() @ X, dtype=np.float64)
+        counts.sort_indices()
+        return counts
+    most = np.minimum(np.diff(of_entry[of_class.indptr]), n_words)
+    rows = X.indptr, X.indices, X.data.astype(np.float64, copy=False)
+    classes = of_class.indptr, of_class.indices, of_class.data.astype(np.float64, copy=False)
+
+    def work(part: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        room = int(most[slice(*part)].sum())
+        words, sums = np.empty(room, np.int32), np.empty(room)
+        ends = np.empty(part[1] - part[0], np.int64)
+        n = _add_up(*part, *classes, *rows, n_words, words, sums, ends)
+        return words[:n].copy(), sums[:n].copy(), ends
+
+    found = in_threads(work, _parts(most)) or [(np.empty(0, np.int32), np.empty(0), np.empty(0))]
+    words, sums = (np.concatenate([one[i] for one in found]) for i in (0, 1))
+    n_each = [np.diff(ends, prepend=0) for _, _, ends in found]
+    indptr = np.append(0, np.cumsum(np.concatenate(n_each))).astype(np.int64)
+    counts = sparse.csr_matrix((sums, words, indptr), (n_classes, n_words))
+    counts.has_canonical_format = True
+    return counts
+
+
+def _parts(most: np.ndarray) -> list[tuple[int, int]]:
+    """Cut classes into pieces of work of some size."""
+    total = np.cumsum(most)
+    cuts = np.searchsorted(total, np.arange(_CELLS, total[-1] if len(total) else 0, _CELLS))
+    # At least a few, so that every thread has some.
+    few = np.searchsorted(total, np.linspace(0, total[-1] if len(total) else 0, 9)[1:-1])
+    edges = np.unique(np.concatenate([[0], cuts, few, [len(most)]])).tolist()
+    return list(pairwise(edges))
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_up(
+    first, last, c_indptr, documents, shares, indptr, words, counts, n_words, out, sums, ends
+):  # pragma: no cover - compiled
+    """Add up the words of some classes; return how many pairs there are."""
+    total = np.zeros(n_words)
+    there = np.zeros(n_words // 64 + 1, np.uint64)  # a bit for each word: so they come sorted
+    one = np.uint64(1)
+    n = 0
+    for c in range(first, last):
+        for m in range(c_indptr[c], c_indptr[c + 1]):
+            d, share = documents[m], shares[m]
+            for e in range(indptr[d], indptr[d + 1]):
+                w = words[e]
+                total[w] += share * counts[e]
+                there[w >> 6] |= one << np.uint64(w & 63)
+        for b in range(len(there)):
+            if not there[b]:
+                continue
+            for t in range(64):
+                w = 64 * b + t
+                if (there[b] >> np.uint64(t)) & one:
+                    if total[w] != 0.0:
+                        out[n] = w
+                        sums[n] = total[w]
+                        n += 1
+                    total[w] = 0.0
+            there[b] = np.uint64(0)
+        ends[c - first] = n
+    return n

@@ -1,0 +1,49 @@
+"""How many threads compiled work runs in: one place, so that one limit holds for all of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from typing import TypeVar
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+_limit: ContextVar[int | None] = ContextVar("leafwise_threads", default=None)
+
+
+def n_threads() -> int:
+    """As many as the cores that this process may use, or what `limited` says."""
+    limit = _limit.get()
+    if limit is not None:
+        return limit
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def limited(n: int) -> Iterator[None]:
+    """Work in n threads within this block: for a process that shares its cores with others."""
+    if n < 1:
+        raise ValueError(f"limited({n}): expected at least 1 thread.")
+    token = _limit.set(int(n))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def in_threads(
+    work: Callable[[Part], Result], parts: Iterable[Part], n: int | None = None
+) -> list[Result]:
+    """Map work that holds no lock over parts, in their order, in at most n threads."""
+    parts = list(parts)
+    n = min(len(parts), n or n_threads())
+    if n < 2:
+        return [work(part) for part in parts]
+    # A thread starts without the caller's context, and so without its limit.
+    contexts = [copy_context() for _ in parts]
+    with ThreadPoolExecutor(n) as pool:
+        return list(pool.map(lambda context, part: context.run(work, part), contexts, parts))

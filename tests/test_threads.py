@@ -1,0 +1,89 @@
+"""Threads: results in order, and one limit that holds everywhere."""
+
+import threading
+from contextlib import suppress
+
+import pytest
+
+from leafwise.text import WordCounter
+from leafwise.threads import in_threads, limited, n_threads
+
+
+def test_results_are_in_the_order_of_the_parts():
+    with limited(3):
+        assert in_threads(lambda part: part * part, range(50)) == [i * i for i in range(50)]
+
+
+def test_no_part_no_result():
+    assert in_threads(str, []) == []
+
+
+def test_all_threads_work_at_the_same_time():
+    together = threading.Barrier(3, timeout=30)
+    with limited(3):
+        in_threads(lambda _: together.wait(), range(3))  # a thread less would wait in vain
+
+
+@pytest.mark.parametrize("limit", ["of the block", "of the call"])
+def test_one_thread_is_the_callers_own(limit):
+    def name(_):
+        return threading.current_thread().name
+
+    own = [name(0)] * 3
+    if limit == "of the call":
+        assert in_threads(name, range(3), 1) == own
+    else:
+        with limited(1):
+            assert in_threads(name, range(3)) == own
+
+
+def test_a_limit_holds_in_threads_and_in_their_threads():
+    def nested(_):
+        return in_threads(lambda _: n_threads(), range(2))
+
+    with limited(5):
+        assert in_threads(nested, range(4)) == [[5, 5]] * 4
+
+
+def test_a_limit_ends_with_its_block():
+    before = n_threads()
+    with limited(before + 1):
+        with limited(before + 2):
+            assert n_threads() == before + 2
+        assert n_threads() == before + 1
+    assert n_threads() == before
+
+
+def test_a_limit_ends_with_a_block_that_fails():
+    before = n_threads()
+    with suppress(KeyError), limited(before + 1):
+        raise KeyError
+    assert n_threads() == before
+
+
+def test_a_limit_of_no_thread_is_refused():
+    with pytest.raises(ValueError, match=r"limited\(0\): expected at least 1 thread\."):
+        limited(0).__enter__()
+
+
+def test_what_fails_in_a_thread_fails():
+    with limited(2), pytest.raises(ZeroDivisionError):
+        in_threads(lambda part: 1 / part, [1, 0])
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(-1, 3), (2, 2)])
+def test_word_counter_follows_the_limit_where_it_has_none_of_its_own(n_jobs, expected):
+    names = set()
+    together = threading.Barrier(expected, timeout=30)
+
+    def stem(word):
+        if threading.current_thread().name not in names:
+            names.add(threading.current_thread().name)
+            together.wait()
+        return word
+
+    with limited(3):
+        counter = WordCounter(stemmer=stem, ngram_range=(2, 2), n_jobs=n_jobs)
+        X = counter.fit_transform(["many words " * 50_000] * 6)
+    assert len(names) == expected
+    assert X.sum() == 6 * 99_999
