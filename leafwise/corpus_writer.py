@@ -73,6 +73,25 @@ def open_writer(
         Its ``write(batch, {"label": [...], ...})`` writes one batch.
     """
     name = os.fspath(path)
+    format, zipped = output_format(name, corpus, added, format)
+    with _standard_output() if name == "-" else replacing(name) as file:
+        sink: Any = file
+        if zipped:
+            sink = gzip.GzipFile("", "wb", compresslevel=6, fileobj=sink, mtime=0)
+        find_columns(corpus, format)
+        writer = Writer(name, sink, corpus, added, format)
+        try:
+            yield writer
+            writer.close()
+        except BaseException:
+            writer.drop()
+            raise
+
+
+def output_format(
+    name: str, corpus: Corpus, added: Sequence[str], format: str | None = None
+) -> tuple[str, bool]:
+    """Return the format to write, and whether it is packed; refuse what cannot be written."""
     named, zipped = (None, False) if name == "-" else format_of(name)
     own = corpus.format if corpus.format in OUTPUTS[:-1] else "csv"
     ending = os.path.splitext(name)[1]
@@ -89,20 +108,14 @@ def open_writer(
         raise CorpusError(f"Cannot write {name}: Parquet is compressed inside. Leave out .gz.")
     if format == "fasttext" and not {"label", corpus.label_column} & set(added):
         raise CorpusError(f"Cannot write {name}: fastText lines need a column called label.")
-    with _standard_output() if name == "-" else replacing(name) as file:
-        sink: Any = file
-        if zipped:
-            sink = gzip.GzipFile("", "wb", compresslevel=6, fileobj=sink, mtime=0)
-        if corpus.format == "jsonl" and format != "jsonl" and corpus.n_documents is None:
-            for _ in corpus.batches():  # a table's header needs every key of every line
-                pass
-        writer = Writer(name, sink, corpus, added, format)
-        try:
-            yield writer
-            writer.close()
-        except BaseException:
-            writer.drop()
-            raise
+    return format, zipped
+
+
+def find_columns(corpus: Corpus, format: str) -> None:
+    """Read on where there may be more columns: a table's header needs every key of every line."""
+    if corpus.format == "jsonl" and format != "jsonl" and corpus.n_documents is None:
+        for _ in corpus.batches():
+            pass
 
 
 @contextmanager
@@ -135,6 +148,7 @@ class Writer:
         self._given = corpus.label_column  # where labels were, if the input had any
         self._numbers = {place for one, place in self._place.items() if NUMBER.fullmatch(one)}
         self._parquet: Any = None
+        self.written: Any = None  # the schema of the Parquet file, once it is known
         self._has_header = format not in ("csv", "tsv")
 
     def write(self, batch: Batch, values: Mapping[str, Sequence[Any]]) -> None:
@@ -174,6 +188,16 @@ class Writer:
         if not self._has_header:
             self._sink.write(csv_bytes([self.columns], self._delimiter))
             self._has_header = True
+
+    def go_on(self, sink: Any) -> None:
+        """Write what comes from here on to another file, which is a part of the same output."""
+        if self._parquet is not None:
+            self._parquet.close()
+        self._sink, self._parquet = sink, None
+
+    def no_header(self) -> None:
+        """The header is written already."""
+        self._has_header = True
 
     def close(self) -> None:
         self._write_header()
@@ -227,12 +251,12 @@ class Writer:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        schema = self._schema if self._parquet is None else self._parquet.schema
+        schema = self._schema if self.written is None else self.written
         arrays = {}
         for name in self.columns:
             values = columns.get(name, [None] * n)
             kind = schema.field(name).type if schema and name in schema.names else None
-            if self._parquet is None and name in self._numbers:
+            if self.written is None and name in self._numbers:
                 kind = pa.float64()
             try:
                 arrays[name] = self._array(values, kind)
@@ -242,8 +266,10 @@ class Writer:
                     f"column ({error}). Write .jsonl instead."
                 ) from None
         table = pa.table(arrays)
+        if self.written is None:
+            self.written = table.schema
         if self._parquet is None:
-            self._parquet = pq.ParquetWriter(self._sink, table.schema, compression="zstd")
+            self._parquet = pq.ParquetWriter(self._sink, self.written, compression="zstd")
         self._parquet.write_table(table)
 
     def _array(self, values: Any, kind: Any) -> Any:
@@ -257,7 +283,7 @@ class Writer:
         try:
             array = pa.array(values, type=kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
-            if self._parquet is not None or kind is None:
+            if self.written is not None or kind is None:
                 raise
             array = pa.array(values)  # a column that is replaced may change its type
         return array.cast(pa.string()) if pa.types.is_null(array.type) else array

@@ -1,6 +1,7 @@
 """The benchmark behind docs/accuracy.md: what it measures once, and what it writes from that."""
 
 import json
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -16,7 +17,13 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import accuracy  # noqa: E402
 import accuracy_corpora  # noqa: E402
+import peers  # noqa: E402
+import peers_page  # noqa: E402
+import scale  # noqa: E402
+import scale_page  # noqa: E402
 from accuracy_methods import BOTH, LABELS, Unavailable  # noqa: E402
+from measuring import Results, fit_growth  # noqa: E402
+from peers_methods import PARTS  # noqa: E402
 
 
 def line(method, size, draw, value, corpus="newsgroups", **others):
@@ -192,3 +199,174 @@ class TestRun:
         with pytest.raises(SystemExit):
             accuracy.main(["--results", str(tmp_path / "r"), "--only", "news"])
         assert "expected some of directories" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def performance(tmp_path_factory):
+    out = tmp_path_factory.mktemp("peers") / "performance.md"
+    peers.main(["--small", "--out", str(out)])
+    return out
+
+
+class TestPeers:
+    def test_every_part_has_a_table_with_all_who_are_there(self, performance):
+        text = performance.read_text()
+        for part, title in peers_page.TITLES.items():
+            section = text.split(f"## {title}\n")[1].split("\n## ")[0]
+            for name in PARTS[part].names:
+                assert f"| {name} |" in section or f"| **{name}** |" in section or (
+                    f"Not there: {name} (" in section
+                )  # fmt: skip
+        assert "`CountVectorizer` and `WordCounter` are the same." in text
+
+    def test_figures_stand_beside_it(self, performance):
+        for picture in re.findall(r"!\[.*\]\((.*)\)", performance.read_text()):
+            assert (performance.parent / picture).read_text().startswith("<?xml")
+
+    def test_work_in_a_process_of_its_own_is_the_same_work(self, tmp_path):
+        job = peers.Job("classify", "stdlib", 3)
+        work = peers.work_of(job, None)
+        file = tmp_path / "work"
+        file.write_bytes(pickle.dumps(work))
+        apart = peers.apart("classify", "NaiveBayes", file)
+        here = peers.measured("classify", "NaiveBayes", work)
+        assert apart["score"] == here["score"] > 0.5
+        assert apart["MiB"] > 0
+
+    def test_what_fails_is_said(self, tmp_path):
+        file = tmp_path / "work"
+        file.write_bytes(b"nothing")
+        assert "Error" in peers.apart("classify", "NaiveBayes", file)["missing"]
+
+    def test_it_says_where_a_peer_is_ahead(self, tmp_path):
+        about = {"part": "count", "corpus": "tiny", "size": None, "documents": 2, "classes": 1}
+        lines = [
+            {**about, "megabytes": 6.0, "name": name, "same": [1], **values}
+            for name, values in (
+                ("CountVectorizer", {"fit": 3.0, "transform": 2.0, "MiB": 10.0}),
+                ("CountVectorizer", {"fit": 1.0, "transform": 2.0, "MiB": 30.0}),
+                ("CountVectorizer", {"fit": 2.0, "transform": 2.0, "MiB": 20.0}),
+                ("WordCounter", {"fit": 1.0, "transform": 4.0, "MiB": 20.0}),
+            )
+        ]
+        (table,) = peers_page.tables_of(lines)
+        assert table.rows()[2] == "| CountVectorizer | 3 | 1.00 | 3 | 1.00 | 20 MiB | 1.00 |"
+        assert table.rows()[3] == "| **WordCounter** | 6 | 2.00 | 2 | 0.50 | 20 MiB | 1.00 |"
+        assert table.ahead() == ["CountVectorizer in transform, MB/s (3; WordCounter 2)"]
+
+
+@pytest.fixture(scope="module")
+def scale_run(tmp_path_factory):
+    """The whole benchmark at tiny sizes: what it measured, and where it wrote it."""
+    pytest.importorskip("distributed", reason="Dask is not installed")
+    folder = tmp_path_factory.mktemp("scale")
+    arguments = ["--small", "--results", f"{folder / 'r.jsonl'}", "--out", f"{folder / 's.md'}"]
+    assert scale.main(arguments) == 0
+    return folder, arguments
+
+
+class TestScale:
+    def test_everything_is_measured(self, scale_run):
+        lines = list(Results(scale_run[0] / "r.jsonl"))
+        assert {one["part"] for one in lines} == {"machine", "growth", "size", "stream", "cores"}
+        growth = [one for one in lines if one["part"] == "growth"]
+        assert {one["model"] for one in growth} == {*scale.MODELS, scale.COUNTER}
+        assert all(one["fit"] > 0 and one["predict"] > 0 for one in growth)
+        stream = next(one for one in lines if one["part"] == "stream")
+        assert stream["rows"] == 400
+        assert 0 < stream["peak"] < 1
+        streamed, in_memory = (
+            next(one for one in lines if one.get("way") == way and one["model"] == scale.MIXTURE)
+            for way in ("streams", "in memory")
+        )
+        assert streamed["pairs"] == in_memory["pairs"]
+
+    def test_the_page_has_every_table_and_picture(self, scale_run):
+        page = (scale_run[0] / "s.md").read_text()
+        assert "Not measured" not in page
+        for model in (*scale.MODELS, scale.COUNTER):
+            assert page.count(f"| {model} |") >= 4
+        pictures = re.findall(r"!\[.*\]\((.*)\)", page)
+        assert pictures == ["s-documents.svg", "s-nodes.svg", "s-words.svg"]
+        assert all((scale_run[0] / picture).exists() for picture in pictures)
+
+    def test_what_is_done_is_not_done_again(self, scale_run):
+        folder, arguments = scale_run
+        before = [(folder / name).read_bytes() for name in ("r.jsonl", "s.md", "s-nodes.svg")]
+        assert scale.main(arguments) == 0
+        after = [(folder / name).read_bytes() for name in ("r.jsonl", "s.md", "s-nodes.svg")]
+        assert after == before
+
+    def test_an_answer_that_is_missing_or_changed_is_found(self, tmp_path):
+        given, made = tmp_path / "given.csv", tmp_path / "made.csv"
+        rows = ['0,"a line\r\nand\ranother",x', "1,b,y"]
+        given.write_text("\n".join(["id,text,truth", *rows]), newline="")
+        made.write_text("\n".join(["id,text,label", *rows]), newline="")
+        assert scale.checked(given, made) == {"rows": 2, "accuracy": 1.0}
+        for row in ("1,b,", "1,c,y", "2,b,y"):
+            made.write_text("\n".join(["id,text,label", rows[0], row]), newline="")
+            with pytest.raises(RuntimeError, match=r"Row 2 of .* is not that of .* with a label"):
+                scale.checked(given, made)
+
+    def test_a_failure_is_told_and_the_rest_goes_on(self, tmp_path, capsys):
+        results = Results(tmp_path / "r.jsonl")
+        streams = tuple((scale.SMALL.base, scale.MIXTURE, bound) for bound in ("9MiB", "2GiB"))
+        plan = scale.SMALL._replace(
+            along={}, sizes=(), streams=streams, gigabytes=0.0, on_workers=()
+        )
+        runner = scale.Runner(plan, None, results)
+        runner.run()
+        assert runner.n_failed == 1
+        assert "memory='9MiB' is too little" in capsys.readouterr().err
+        assert [one["memory"] for one in results if one["part"] == "size"] == ["2GiB"]
+
+
+def grown(power, model="NaiveBayes", along="documents", **others):
+    """Made-up lines of costs that grow with some power of the size."""
+    base = {"part": "growth", "along": along, "documents": 1, "nodes": 1, "words": 1}
+    costs = ("fit", "predict", "added", "pairs")
+    return [
+        {**base, "model": model, along: n, **dict.fromkeys(costs, (n / 100) ** power), **others}
+        for n in (100, 200, 400, 800, 1600)
+    ]
+
+
+class TestGrowth:
+    def test_exponents_and_their_errors(self):
+        growth = fit_growth([1, 2, 4, 8], [3, 12, 48, 192])
+        assert (growth.a, growth.b) == pytest.approx((3, 2))
+        assert growth.error == pytest.approx(0, abs=1e-9)
+        assert growth.at(10) == pytest.approx(300)
+        x, y = np.log([1, 2, 4, 8]), np.log([3, 12, 50, 192])
+        slope, intercept = np.polyfit(x, y, 1)
+        left = ((y - slope * x - intercept) ** 2).sum()
+        expected = np.sqrt(left / 2 / ((x - x.mean()) ** 2).sum())
+        assert fit_growth([1, 2, 4, 8], [3, 12, 50, 192]).error == pytest.approx(expected)
+        assert fit_growth([1, 2], [1, 2]).error is None
+
+    def test_small_sizes_have_no_part(self):
+        lines = grown(1.0)
+        lines[0]["fit"] = lines[1]["fit"] = 50.0
+        assert scale_page.Values(lines).growth("documents", "NaiveBayes", "fit").b == pytest.approx(
+            1
+        )
+
+    def test_exponents_above_the_aim_are_named(self, tmp_path):
+        page = tmp_path / "page.md"
+        scale_page.write_page(grown(1.0) + grown(2.0, scale.GENERAL, "nodes"), page)
+        assert "No exponent of an additive model is above 1.05." in page.read_text()
+        scale_page.write_page(grown(1.2, predict=1.0), page)
+        said = "NaiveBayes, fitting, with documents: 1.20 ± 0.00"
+        assert f"Exponents of additive models above 1.05: {said}" in page.read_text()
+
+    def test_what_was_not_run_is_on_paper_and_says_so(self, tmp_path):
+        lines = grown(1.0, scale.MIXTURE, pairs=1000)
+        size = {"part": "size", "documents": 10**6, "nodes": 1000, "words": 10**5}
+        size |= {"model": scale.MIXTURE, "fit": 360.0, "peak": 1.5, "accuracy": 1.0, "pairs": 7}
+        size |= {"sigma": None, "n_iter": None, "nnz": 50 * 10**6}
+        lines += [{**size, "way": "in memory"}]
+        lines += [{**size, "way": "streams", "memory": "4GiB", "gigabytes": 0.5}]
+        scale_page.write_page(lines, tmp_path / "page.md")
+        page = (tmp_path / "page.md").read_text()
+        assert "| 1,000,000 | streams, 4GiB | HierarchicalMixture | 6 min | 1.5 GiB |" in page
+        assert "| *100,000,000* | *streams* | *HierarchicalMixture* | *10 h* | *1.5 GiB* |" in page

@@ -14,7 +14,7 @@ PACKAGE = Path(leafwise.__file__).parent
 # Lower layers first; a module may import only from its own layer and from those before it.
 LAYERS = [
     {"_version", "exceptions"},
-    {"atomic"},
+    {"atomic", "threads"},
     {
         "taxonomy",
         "taxonomy_building",
@@ -25,8 +25,16 @@ LAYERS = [
         "taxonomy_nested",
         "taxonomy_skos",
     },
-    {"corpus", "corpus_columns", "corpus_formats", "corpus_text", "corpus_writer"},
-    {"_words", "_compounds", "text", "labels", "explain"},
+    {
+        "corpus",
+        "corpus_columns",
+        "corpus_formats",
+        "corpus_resuming",
+        "corpus_text",
+        "corpus_writer",
+    },
+    {"partitions"},
+    {"_words", "_texts", "_forms", "_compounds", "text", "labels", "explain"},
     {"keywords"},
     {"selection"},
     {"models"},
@@ -35,7 +43,9 @@ LAYERS = [
     {"persistence"},
     {"store"},
     {"papers"},
+    {"streams", "stream_blocks", "stream_memory", "stream_sample"},
     {"demo", "filling", "growing"},
+    {"distributed", "_cluster", "_workers"},
     {"review"},
     {"web"},
     {"cli", "__main__"},

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from leafwise.atomic import check_writable
+from leafwise.cli.codes import INTERRUPTED
 from leafwise.cli.learning import learn
 from leafwise.cli.opening import (
     added_columns,
@@ -32,6 +36,13 @@ from leafwise.cli.options import (
     TreeFile,
 )
 from leafwise.cli.talking import count, progress, say, say_bad, usage
+
+if TYPE_CHECKING:
+    from leafwise.corpus import Batch, Corpus
+    from leafwise.corpus_resuming import Unfinished
+    from leafwise.models.taxonomy_classifier import TaxonomyClassifier
+    from leafwise.streams import Portion, Room
+    from leafwise.taxonomy import Taxonomy
 
 
 def classify(
@@ -64,6 +75,23 @@ def classify(
     language: Language = "english",
     skip_bad: SkipBad = False,
     bad_rows: BadRows = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            help="Hold no more than this at once, such as 1GiB: learn from as many documents as "
+            "fit, those with a label first.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on where the same command was interrupted; keeps what is done in a folder "
+            "beside the output.",
+        ),
+    ] = False,
 ) -> None:
     """Put every document on a node of a tree.
 
@@ -73,17 +101,18 @@ def classify(
 
     Several labels per document (a column `labels`, or lists) make several in the output, too.
 
+    Files larger than memory: --memory 1GiB. Runs that take hours: --resume.
+
     Example: leafwise classify --taxonomy tree.yaml docs.csv -o sorted.csv
     """
-    from leafwise.corpus import open_writer
-    from leafwise.filling import by_model
-
     if taxonomy is not None and model is not None:
         usage("Give --taxonomy or --model, not both: a model brings its own tree.")
     if model is not None and save_model is not None:
         usage("--save-model keeps a model that is made here; with --model there is none.")
     if min_confidence is not None and not 0 <= min_confidence <= 1:
         usage(f"--min-confidence {min_confidence}: expected a number from 0 to 1.")
+    if resume:
+        _check_resumable(docs, output)
     files = {
         "output": output,
         "save_model": save_model,
@@ -92,26 +121,145 @@ def classify(
     check_apart(docs=docs, taxonomy=taxonomy, model=model, **files)
     if save_model is not None:
         check_writable(save_model)  # now, rather than after the work
-    ready = load_model(model) if model else None
-    tree = ready.taxonomy_ if ready else load_taxonomy(taxonomy)
+    given = load_model(model) if model else None
+    tree = given.taxonomy_ if given else load_taxonomy(taxonomy)
     check_language(language)
+    room = _room(memory)
     options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
     corpus = open_corpus(docs, tree, skip_bad, bad_rows, **options)
-    columns = added_columns(corpus, label, ready is not None and ready.several_)
-    with open_writer(output, corpus, columns) as writer:
-        if ready is None:
-            ready = learn(corpus, tree, language)
+    columns = added_columns(corpus, label, given is not None and given.several_)
+    settings = {
+        **options,
+        "language": language,
+        "min-confidence": min_confidence,
+        "stop": stop,
+        "skip-bad": skip_bad,
+        "memory": memory,
+    }
+    job = {f"--{name}": value for name, value in settings.items()}
+    unfinished = _unfinished(docs, output, taxonomy, tree, model, job) if resume else None
+    with _opened(unfinished, output, corpus, columns) as writer:
+        if writer is None:
+            return
+        ready = given
+        if ready is None and unfinished is not None and unfinished.begun:
+            ready = load_model(Path(unfinished.model))
+        elif ready is None:
+            ready = learn(corpus, tree, language, memory=memory)
             say(*ready.report_)
-            if save_model is not None:
-                ready.save(save_model)
+            if unfinished is not None:
+                ready.save(unfinished.model)
+        if save_model is not None:
+            ready.save(save_model)
         if ready.several_ and stop:
             usage("--stop is for one label per document; these have several.")
         if min_confidence is not None or stop:
             ready.set_params(min_confidence=min_confidence, stop="confident" if stop else None)
-        with progress("Classifying", corpus):
-            for batch in corpus.batches():
-                rows = by_model(ready, corpus, batch)
+        batches = corpus.batches()
+        if unfinished is not None:
+            writer.begin()
+            batches = writer.rest(batches)
+        portion = _portion(ready, room)
+        with progress("Classifying", corpus) as show:
+            for batch in batches:
+                rows = _answers(ready, corpus, batch, portion)
                 writer.write(batch, dict(zip(columns, map(list, zip(*rows)))))
+                show.documents += len(batch.texts)
     say_bad(corpus)
     where = "standard output" if output == "-" else output
     say(f"Wrote {count(corpus.n_documents or 0, 'document')} to {where}.")
+
+
+def _room(memory: str | None) -> Room | None:
+    if memory is None:
+        return None
+    from leafwise.exceptions import LeafwiseError
+    from leafwise.streams import Room
+
+    try:
+        return Room.of(memory)
+    except LeafwiseError as error:
+        usage(f"--memory: {error}")
+
+
+def _portion(model: TaxonomyClassifier, room: Room | None) -> Portion | None:
+    if room is None:
+        return None
+    from leafwise.streams import Portion
+
+    return Portion.of(len(model.taxonomy_), room)
+
+
+def _answers(
+    model: TaxonomyClassifier, corpus: Corpus, batch: Batch, portion: Portion | None
+) -> list[list]:
+    from leafwise.filling import by_model
+
+    parts = [batch] if portion is None else portion.cut(batch)
+    return [row for part in parts for row in by_model(model, corpus, part)]
+
+
+# ---- a run that goes on where another was interrupted -------------------------------------------
+
+
+def _check_resumable(docs: str, output: str) -> None:
+    if output == "-" or (os.path.exists(output) and not os.path.isfile(output)):
+        usage("--resume goes on with a file. Name it: -o sorted.csv")
+    if docs == "-" or (os.path.exists(docs) and not (os.path.isfile(docs) or os.path.isdir(docs))):
+        usage("--resume reads the documents again, which a pipe cannot give twice. Name a file.")
+    if os.path.realpath(docs) == os.path.realpath(output):
+        usage("--resume cannot write over DOCS: what is left to do is read from it. Name another.")
+
+
+def _unfinished(
+    docs: str,
+    output: str,
+    taxonomy: Path | None,
+    tree: Taxonomy | None,
+    model: Path | None,
+    job: dict[str, Any],
+) -> Unfinished:
+    from hashlib import sha256
+
+    from leafwise.corpus_resuming import Unfinished, describe
+
+    if taxonomy is not None and tree is not None:
+        job["--taxonomy"] = f"the tree {sha256(repr(tree.to_dict()).encode()).hexdigest()[:16]}"
+    if model is not None:
+        with open(model, "rb") as file:
+            from hashlib import file_digest
+
+            job["--model"] = f"the model {file_digest(file, 'sha256').hexdigest()[:16]}"
+    return Unfinished(output, describe(docs, **job))
+
+
+@contextmanager
+def _opened(
+    unfinished: Unfinished | None, output: str, corpus: Corpus, columns: list[str]
+) -> Iterator[Any]:
+    """Open what is written to; None where all was written before."""
+    from leafwise.corpus import open_writer
+
+    if unfinished is None:
+        with open_writer(output, corpus, columns) as writer:
+            yield writer
+        return
+    with unfinished.opened():
+        if unfinished.whole:
+            unfinished.clear()
+            say(f"{output} is whole already.")
+            yield None
+            return
+        if unfinished.n_documents:
+            say(f"Going on after {count(unfinished.n_documents, 'document')}.")
+        try:
+            with unfinished.writer(corpus, columns) as writer:
+                yield writer
+        except KeyboardInterrupt:
+            if not unfinished.begun:  # nothing is kept
+                raise
+            say(
+                f"Interrupted after {count(unfinished.n_documents, 'document')}. The same command "
+                "goes on from there."
+            )
+            raise typer.Exit(INTERRUPTED) from None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from leafwise.cli.talking import progress
+from leafwise.cli.talking import progress, showing
 from leafwise.exceptions import LeafwiseError, TaxonomyError
 
 if TYPE_CHECKING:
@@ -36,10 +36,20 @@ def tree_of_labels(corpus: Corpus) -> Taxonomy:
 
 
 def learn(
-    corpus: Corpus, tree: Taxonomy | None, language: str, nodes: Any = "auto"
+    corpus: Corpus,
+    tree: Taxonomy | None,
+    language: str,
+    nodes: Any = "auto",
+    memory: str | None = None,
 ) -> TaxonomyClassifier:
     if tree is None:
         tree = tree_of_labels(corpus)
+    if memory is not None:
+        from leafwise import streams
+
+        with showing() as show, data_errors():
+            model = classifier(tree, language, nodes)
+            return streams.fit(model, corpus, memory=memory, on_progress=show)
     labels: list[tuple[str, ...]] = []
 
     def texts() -> Iterator[str]:

@@ -1,0 +1,381 @@
+"""Runs that are interrupted and go on, and what is said of how far they are.
+
+Processes are real, and so are the signals that end them.
+"""
+
+import csv
+import gzip
+import json
+import multiprocessing
+import os
+import pty
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import leafwise as lw
+from leafwise.cli.talking import Pace, duration
+
+ROOT = Path(__file__).parent.parent
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+# ---- runs that go on ----------------------------------------------------------------------------
+
+N_ROWS = 35_000  # four batches
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, pets, pet_texts, pet_labels):
+    """Documents, some of them bad, and a tree and a model for them."""
+    folder = tmp_path_factory.mktemp("home")
+    pets.save(folder / "tree.yaml")
+    draw = random.Random(0)
+    words = " ".join(pet_texts).split()
+    with open(folder / "docs.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["id", "text", "label"])
+        for i in range(N_ROWS):
+            label = draw.choice(pet_labels) if i < 40 else ""
+            writer.writerow(
+                [i, "" if i % 6000 == 5999 else " ".join(draw.choices(words, k=4)), label]
+            )
+    lw.TaxonomyClassifier(pets).fit(pet_texts, pet_labels).save(folder / "pets.model")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """Processes are forked from one that has imported all: they are killed at work, not at that."""
+    context = multiprocessing.get_context("forkserver")
+    modules = ["leafwise.cli", "leafwise.streams", "leafwise.filling", "leafwise.corpus_resuming"]
+    context.set_forkserver_preload([*modules, "leafwise.persistence", "pyarrow.parquet"])
+    return context
+
+
+def command_line(home, arguments) -> None:
+    os.chdir(home)
+    sys.stderr = open("said", "w")  # noqa: SIM115
+    from leafwise.cli import main
+
+    main(arguments)
+
+
+def n_done(home, output) -> int:
+    try:
+        return json.loads((home / f"{output}.unfinished" / "state.json").read_text())["documents"]
+    except FileNotFoundError:
+        return -1
+
+
+def start(workers, home, arguments):
+    process = workers.Process(target=command_line, args=(home, arguments))
+    process.start()
+    return process
+
+
+def kill_when(process, home, output, n: int, delay: float) -> None:
+    """Kill a run some time after it has written so many documents."""
+    until = time.monotonic() + 120
+    while n_done(home, output) < n:
+        assert process.is_alive()
+        assert time.monotonic() < until
+        time.sleep(0.005)
+    time.sleep(delay)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+
+def ran(workers, home, arguments) -> str:
+    process = start(workers, home, arguments)
+    process.join(120)
+    said = (home / "said").read_text()
+    assert process.exitcode == 0, said
+    return said
+
+
+def content(path: Path):
+    if path.suffix == ".parquet":
+        return pq.read_table(path)
+    return path.read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "parquet"])
+def test_a_run_that_is_killed_goes_on(workers, home, ending):
+    """Killed at three moments, it ends with what a run that is not interrupted writes."""
+    arguments = ["classify", "--model", "pets.model", "docs.csv", "--skip-bad", "--resume"]
+    ran(workers, home, [*arguments, "-o", f"whole.{ending}", "--bad-rows", "whole-bad.csv"])
+    output = f"killed.{ending}"
+    arguments += ["-o", output, "--bad-rows", f"bad-{ending}.csv"]
+    draw = random.Random(ending)
+    for n in (0, 9_000, 19_000):
+        process = start(workers, home, arguments)
+        kill_when(process, home, output, n, draw.choice([0, 0.02, 0.1]))
+        assert not (home / output).exists()
+    # What was half written when it was killed.
+    parts = sorted((home / f"{output}.unfinished").glob("rows*"))
+    name = f"rows-{len(parts):06}.parquet" if ending == "parquet" else "rows"
+    with open(parts[0].parent / name, "ab") as file:
+        file.write(b"half a row")
+    done = n_done(home, output)
+    said = ran(workers, home, arguments)
+    assert f"Going on after {done:,} documents." in said
+    assert content(home / output) == content(home / f"whole.{ending}")
+    bad = (home / f"bad-{ending}.csv").read_text()
+    assert bad == (home / "whole-bad.csv").read_text()
+    assert bad.count("there is no text in column") == 5
+    assert not (home / f"{output}.unfinished").exists()
+
+
+def test_what_is_written_in_parts_is_what_is_written_at_once(workers, home):
+    arguments = ["classify", "--model", "pets.model", "docs.csv", "--skip-bad"]
+    for ending in ("csv", "jsonl", "parquet", "csv.gz"):
+        ran(workers, home, [*arguments, "-o", f"plain.{ending}"])
+        ran(workers, home, [*arguments, "-o", f"parts.{ending}", "--resume"])
+        plain, parts = content(home / f"plain.{ending}"), content(home / f"parts.{ending}")
+        if ending == "csv.gz":
+            plain, parts = gzip.decompress(plain), gzip.decompress(parts)
+        assert plain == parts
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_what_was_learned_is_not_learned_again(workers, home):
+    arguments = ["classify", "-t", "tree.yaml", "docs.csv", "--skip-bad", "--memory", "1GiB"]
+    whole = ran(workers, home, [*arguments, "-o", "learned.csv"])
+    assert "Sorted them over" in whole
+    arguments += ["-o", "again.csv", "--resume"]
+    kill_when(start(workers, home, arguments), home, "again.csv", 9_000, 0)
+    said = ran(workers, home, arguments)
+    assert "Sorted them over" not in said
+    assert (home / "again.csv").read_bytes() == (home / "learned.csv").read_bytes()
+
+
+@pytest.fixture
+def begun(workers, home, tmp_path):
+    """A folder with an output that is half done."""
+    for name in ("docs.csv", "tree.yaml", "pets.model"):
+        shutil.copy2(home / name, tmp_path / name)
+    arguments = [
+        "classify",
+        "-m",
+        "pets.model",
+        "docs.csv",
+        "--skip-bad",
+        "-o",
+        "o.csv",
+        "--resume",
+    ]
+    kill_when(start(workers, tmp_path, arguments), tmp_path, "o.csv", 9_000, 0)
+    return tmp_path
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_another_run_does_not_go_on(call, begun, monkeypatch):
+    monkeypatch.chdir(begun)
+    usual = ("classify", "-m", "pets.model", "docs.csv", "--skip-bad", "-o", "o.csv", "--resume")
+    anew = 'Give the same command to go on, or delete the folder to start anew: rm -r "o.csv.unfin'
+    other = call(*usual, "--min-confidence", 0.5)
+    assert other.code == 3
+    assert "--min-confidence was not given, and now it is 0.5." in other.err
+    assert anew in other.err
+    with open("docs.csv", "a") as file:
+        file.write("x,one more,\n")
+    other = call(*usual)
+    assert other.code == 3
+    assert re.search(r"began it, its size was \d+, and now it is \d+", other.err)
+    shutil.copy2("docs.csv", "other.csv")
+    assert "DOCS was " in call(*usual[:3], "other.csv", *usual[4:]).err
+    Path("o.csv.unfinished/state.json").write_text("{")
+    assert "state.json cannot be read" in call(*usual).err
+    shutil.rmtree("o.csv.unfinished")
+    assert call(*usual).code == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_another_model_does_not_go_on(call, begun, monkeypatch, pets, pet_texts, pet_labels):
+    monkeypatch.chdir(begun)
+    lw.TaxonomyClassifier(pets).fit(pet_texts[1:], pet_labels[1:]).save("pets.model")
+    usual = ("classify", "-m", "pets.model", "docs.csv", "--skip-bad", "-o", "o.csv", "--resume")
+    other = call(*usual)
+    assert other.code == 3
+    assert re.search("--model was the model [0-9a-f]+, and now it is the model", other.err)
+    assert not Path("o.csv").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_two_runs_do_not_write_one_file(workers, call, begun, monkeypatch):
+    pytest.importorskip("fcntl")
+    monkeypatch.chdir(begun)
+    import fcntl
+
+    usual = ("classify", "-m", "pets.model", "docs.csv", "--skip-bad", "-o", "o.csv", "--resume")
+    with open("o.csv.unfinished/lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other = call(*usual)
+    assert other.code == 3
+    assert "Another process is writing o.csv. Wait for it, or end it." in other.err
+    Path("o.csv.unfinished/rows").write_bytes(b"less")
+    assert re.search(r"rows has 4 bytes, and should have [\d,]+\. Delete", call(*usual).err)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_an_interrupt_says_how_to_go_on(workers, home):
+    arguments = [
+        "classify",
+        "-m",
+        "pets.model",
+        "docs.csv",
+        "--skip-bad",
+        "-o",
+        "i.csv",
+        "--resume",
+    ]
+    process = start(workers, home, arguments)
+    while n_done(home, "i.csv") < 9_000:
+        assert process.is_alive()
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGINT)
+    process.join(60)
+    assert process.exitcode == 130
+    said = (home / "said").read_text()
+    assert re.search(r"Interrupted after [\d,]+ documents\. The same command goes on from", said)
+    assert "Going on after" in ran(workers, home, arguments)
+
+
+def test_a_run_that_ended_just_before_it_cleared_away(call, home, monkeypatch):
+    monkeypatch.chdir(home)
+    usual = ("classify", "-m", "pets.model", "docs.csv", "--skip-bad", "-o", "w.csv", "--resume")
+    kept = {}
+    from leafwise.corpus_resuming import Unfinished
+
+    monkeypatch.setattr(Unfinished, "clear", lambda self: kept.update(folder=self.folder))
+    assert call(*usual).code == 0
+    before = Path("w.csv").read_bytes()
+    monkeypatch.undo()
+    monkeypatch.chdir(home)
+    again = call(*usual)
+    assert (again.code, again.err) == (0, "w.csv is whole already.\n")
+    assert Path("w.csv").read_bytes() == before
+    assert not Path(kept["folder"]).exists()
+
+
+def test_keys_of_json_that_come_late(workers, tmp_path, home):
+    """A run that goes on knows of them what the first one knew."""
+    for model in (["-m", "pets.model"], ["-t", "tree.yaml"]):
+        for name in ("tree.yaml", "pets.model"):
+            shutil.copy2(home / name, tmp_path / name)
+        with open(tmp_path / "docs.jsonl", "w") as file:
+            for i in range(24_000):
+                row = {"text": f"The cat purred {i}"} | ({"late": i} if i > 22_000 else {})
+                file.write(json.dumps(row) + "\n")
+        arguments = ["classify", *model, "docs.jsonl"]
+        ran(workers, tmp_path, [*arguments, "-o", "plain.jsonl"])
+        arguments += ["-o", "resumed.jsonl", "--resume"]
+        kill_when(start(workers, tmp_path, arguments), tmp_path, "resumed.jsonl", 9_000, 0)
+        ran(workers, tmp_path, arguments)
+        plain, resumed = content(tmp_path / "plain.jsonl"), content(tmp_path / "resumed.jsonl")
+        assert plain == resumed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--resume",), "--resume goes on with a file. Name it: -o sorted.csv"),
+        (("--resume", "-o", "docs.csv"), "--resume cannot write over DOCS"),
+        (("--resume", "-o", "/dev/null"), "--resume goes on with a file."),
+        (("--memory", "10MB"), "--memory: memory='10MB' is too little: "),
+        (("--memory", "lots"), "--memory: memory='lots': expected a number of bytes with a unit"),
+    ],
+)
+def test_wrong_usage(call, home, monkeypatch, options, message):
+    monkeypatch.chdir(home)
+    done = call("classify", "-m", "pets.model", "docs.csv", *options)
+    assert done.code == 2
+    assert f"Error: {message}" in done.err
+
+
+def test_standard_input_cannot_be_read_again(call, home, monkeypatch):
+    monkeypatch.chdir(home)
+    done = call("classify", "-m", "pets.model", "-", "-o", "x.csv", "--resume", stdin=b"text\na\n")
+    assert done.code == 2
+    assert "which a pipe cannot give twice. Name a file." in done.err
+
+
+def test_an_error_before_the_first_row_leaves_no_folder(call, home, monkeypatch):
+    monkeypatch.chdir(home)
+    before = set(os.listdir())
+    done = call("classify", "-t", "tree.yaml", "docs.csv", "-o", "x.csv", "--resume")
+    assert done.code == 1
+    assert 'docs.csv, line 6001: there is no text in column "text"' in done.err
+    assert set(os.listdir()) == before
+
+
+def test_a_folder_of_documents(call, home, tmp_path, monkeypatch, pet_texts):
+    monkeypatch.chdir(home)
+    (tmp_path / "cats").mkdir()
+    for i, text in enumerate(pet_texts):
+        (tmp_path / "cats" / f"{i}.txt").write_text(text)
+    assert call("classify", "-m", "pets.model", tmp_path, "-o", "f.csv", "--resume").code == 0
+    assert len(Path("f.csv").read_text().splitlines()) == len(pet_texts) + 1
+
+
+# ---- how far it is ------------------------------------------------------------------------------
+
+
+def test_lines_now_and_then():
+    now, said = 0.0, []
+    pace = Pace(said.append, every=30, clock=lambda: now)
+    for step in range(101):
+        now = step * 2.0
+        pace("Classifying", step * 10, 1000)
+        pace.documents += 1000
+    assert said[:2] == [
+        "Classifying: 15,000 documents, 15 %, about 3 min left",
+        "Classifying: 30,000 documents, 30 %, about 2 min left",
+    ]
+    assert len(said) == 6
+    now += 10
+    pace("Learning", 0, None)  # another kind of work: its own clock
+    now += 29
+    pace("Learning", 10, None)
+    assert len(said) == 6
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "1 s"), (42.4, "42 s"), (100, "2 min"), (5300, "88 min"), (9000, "2.5 h")],
+)
+def test_durations(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_a_terminal_shows_the_time_left(home):
+    """With a terminal of its own, as a user has it."""
+    leader, follower = pty.openpty()
+    arguments = ["classify", "-m", "pets.model", "docs.csv", "-o", "t.csv", "--skip-bad"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "leafwise", *arguments],
+        cwd=home, env=ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "100"}, stderr=follower,
+    )  # fmt: skip
+    os.close(follower)
+    said = b""
+    while True:
+        try:
+            data = os.read(leader, 1 << 16)
+        except OSError:  # Linux's end of a terminal
+            break
+        if not data:
+            break
+        said += data
+    os.close(leader)
+    assert process.wait() == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said.decode())
+    assert re.search(r"Classifying\W+\d+%\s+\d:\d\d:\d\d", plain)
