@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +36,7 @@ from leafwise.cli.options import (
     TextColumn,
     TreeFile,
 )
+from leafwise.cli.scheduling import Scheduler, classify_on_cluster
 from leafwise.cli.talking import count, progress, say, say_bad, usage
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier
     from leafwise.streams import Portion, Room
     from leafwise.taxonomy import Taxonomy
+
+LARGE = "4GiB"  # to learn from the files of a cluster, where nothing else is asked for
 
 
 def classify(
@@ -92,6 +96,7 @@ def classify(
             "beside the output.",
         ),
     ] = False,
+    scheduler: Scheduler = None,
 ) -> None:
     """Put every document on a node of a tree.
 
@@ -101,7 +106,8 @@ def classify(
 
     Several labels per document (a column `labels`, or lists) make several in the output, too.
 
-    Files larger than memory: --memory 1GiB. Runs that take hours: --resume.
+    Files larger than memory: --memory 1GiB. Runs that take hours: --resume. Folders of many files,
+    by several processes or machines: --scheduler local:4 -o FOLDER.
 
     Example: leafwise classify --taxonomy tree.yaml docs.csv -o sorted.csv
     """
@@ -111,6 +117,8 @@ def classify(
         usage("--save-model keeps a model that is made here; with --model there is none.")
     if min_confidence is not None and not 0 <= min_confidence <= 1:
         usage(f"--min-confidence {min_confidence}: expected a number from 0 to 1.")
+    if resume and scheduler is not None:
+        usage("--resume is for one file. With --scheduler, name the files that are left by a glob.")
     if resume:
         _check_resumable(docs, output)
     files = {
@@ -126,6 +134,20 @@ def classify(
     check_language(language)
     room = _room(memory)
     options = {"text": text, "label": label, "id": id, "format": format, "encoding": encoding}
+    settle = partial(_settled, save_model=save_model, min_confidence=min_confidence, stop=stop)
+    if scheduler is not None:
+        classify_on_cluster(
+            scheduler,
+            docs,
+            output,
+            prepare=lambda every: settle(given or _learned(every, tree, language, memory or LARGE)),
+            tree=tree,
+            skip_bad=skip_bad,
+            bad_rows=bad_rows,
+            memory=memory,
+            **options,
+        )
+        return
     corpus = open_corpus(docs, tree, skip_bad, bad_rows, **options)
     columns = added_columns(corpus, label, given is not None and given.several_)
     settings = {
@@ -145,16 +167,10 @@ def classify(
         if ready is None and unfinished is not None and unfinished.begun:
             ready = load_model(Path(unfinished.model))
         elif ready is None:
-            ready = learn(corpus, tree, language, memory=memory)
-            say(*ready.report_)
+            ready = _learned(corpus, tree, language, memory)
             if unfinished is not None:
                 ready.save(unfinished.model)
-        if save_model is not None:
-            ready.save(save_model)
-        if ready.several_ and stop:
-            usage("--stop is for one label per document; these have several.")
-        if min_confidence is not None or stop:
-            ready.set_params(min_confidence=min_confidence, stop="confident" if stop else None)
+        settle(ready)
         batches = corpus.batches()
         if unfinished is not None:
             writer.begin()
@@ -168,6 +184,27 @@ def classify(
     say_bad(corpus)
     where = "standard output" if output == "-" else output
     say(f"Wrote {count(corpus.n_documents or 0, 'document')} to {where}.")
+
+
+def _learned(
+    corpus: Any, tree: Taxonomy | None, language: str, memory: str | None
+) -> TaxonomyClassifier:
+    ready = learn(corpus, tree, language, memory=memory)
+    say(*ready.report_)
+    return ready
+
+
+def _settled(
+    ready: TaxonomyClassifier, save_model: Path | None, min_confidence: float | None, stop: bool
+) -> TaxonomyClassifier:
+    """Keep the model, and have it be as sure as it is asked to be."""
+    if save_model is not None:
+        ready.save(save_model)
+    if ready.several_ and stop:
+        usage("--stop is for one label per document; these have several.")
+    if min_confidence is not None or stop:
+        ready.set_params(min_confidence=min_confidence, stop="confident" if stop else None)
+    return ready
 
 
 def _room(memory: str | None) -> Room | None:
