@@ -17,7 +17,7 @@ help:
 	@echo "make demo     set up, and sort Python's own documentation into its sections"
 	@echo "make test     set up, and run the tests"
 	@echo "make lint     check format, style and types"
-	@echo "make bench    compare speeds with scikit-learn (needs the corpora: DATA=folder)"
+	@echo "make bench    compare speeds with other libraries (needs the corpora: DATA=folder)"
 	@echo "make docs     make the figures in docs/ anew (needs the corpora: DATA=folder)"
 
 install: .venv/.installed
@@ -47,15 +47,14 @@ lint: install
 	$(BIN)/mypy
 
 bench: install
-	$(BIN)/python benchmarks/counts.py --data $(DATA)
-	$(BIN)/python benchmarks/naive_bayes.py --data $(DATA)
-	$(BIN)/python benchmarks/generative.py --data $(DATA)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python -m pip install --quiet --no-deps 'bertopic>=0.17'  # its class-based tf-idf alone
+	$(BIN)/python benchmarks/peers.py --data $(DATA) --out docs/performance.md
 
 docs: install
 	$(BIN)/leafwise demo --picture docs/demo.svg
 	$(BIN)/python benchmarks/settings.py --data $(DATA) --out docs/settings.md
-	$(BIN)/python benchmarks/performance.py docs/performance.md --data $(DATA)
-	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(MAKE) bench DATA=$(DATA)
 	mkdir -p build
 	$(BIN)/python benchmarks/accuracy.py --large --data $(DATA) --results build/accuracy.jsonl --out docs/accuracy.md
 	$(BIN)/python benchmarks/dirichlet.py --large --data $(DATA) --out docs/scale-dirichlet.md
@@ -67,6 +66,7 @@ docs: install
 	$(BIN)/python benchmarks/recorded_review.py --data $(DATA) --out docs/recorded-review.md
 	$(BIN)/python benchmarks/projects.py --out docs/scale-projects.md
 	$(BIN)/python benchmarks/service.py --data $(DATA) --out docs/scale-service.md
+	$(BIN)/python benchmarks/scale.py --large --data $(DATA) --results build/scale.jsonl --out docs/scale.md
 	for name in $(EXPERIMENTS); do \
 	  $(BIN)/leafwise reproduce $$name --data $(DATA) --out docs/reproduction || exit 1; \
 	done

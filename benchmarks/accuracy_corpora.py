@@ -56,7 +56,7 @@ class Corpus:
     load: Callable[[str | None], Dataset]
     split: Callable[[Dataset, float, int], Split]
     sizes: tuple[float, ...]
-    n_draws: int = 3
+    n_draws: int = 10
     fixed: tuple[float, ...] = (0,)
     nodes: str = "leaves"
     methods: str = "all"

@@ -12,18 +12,16 @@ import io
 import os
 import pickle
 import platform
-import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from measuring import ENOUGH, REPEAT, alone, head, peak, row, slope
 from scipy import sparse
 
 import leafwise as lw
@@ -42,7 +40,6 @@ SIZES = {
     "nodes": (300, 1_000, 3_000, 10_000, 30_000),
     "words": (5_000, 15_000, 50_000, 150_000),
 }
-REPEAT, ENOUGH = 3, 10.0  # fits, unless they take so many seconds together
 LABELLED = (0.0, 0.01, 0.1, 0.5, 1.0)
 SMALL = {"documents": 100_000, "nodes": 1_000, "words": 100_000}
 LARGE = {"documents": 1_000_000, "nodes": 100_000, "words": 300_000}
@@ -108,11 +105,14 @@ class Run(NamedTuple):
     found: np.ndarray
 
 
-def draw(documents: int, nodes: int, words: int, seed: int = 0) -> Corpus:
+def draw(
+    documents: int, nodes: int, words: int, seed: int = 0, length: int = 10, part: int = 0
+) -> Corpus:
     """Draw documents of about ten words, each at a leaf, from the words of its path and others.
 
     A node has two keywords of its own and some other words, which other nodes may have too. The
-    rest of a document are background words, the k-th of them as often as 1 / k.
+    rest of a document are background words, the k-th of them as often as 1 / k. Parts of a large
+    corpus differ in their documents alone.
     """
     rng = np.random.default_rng(seed)
     n_others = words - 2 * nodes
@@ -120,10 +120,12 @@ def draw(documents: int, nodes: int, words: int, seed: int = 0) -> Corpus:
         raise ValueError(f"{nodes} nodes have {2 * nodes} keywords: expected more words.")
     parent = (np.arange(nodes) - 1) // FAN_OUT
     own = 2 * nodes + rng.integers(n_others, size=(nodes, OWN_WORDS))
+    if part:
+        rng = np.random.default_rng((seed, part))
     is_leaf = np.bincount(parent[1:], minlength=nodes) == 0
     truth = rng.choice(np.flatnonzero(is_leaf), documents)
-    length = 1 + rng.poisson(9, documents)
-    at = np.repeat(truth, length)
+    n_tokens = 1 + rng.poisson(length - 1, documents)
+    at = np.repeat(truth, n_tokens)
     n = len(at)
     climbing = np.arange(n)
     while len(climbing):
@@ -136,7 +138,7 @@ def draw(documents: int, nodes: int, words: int, seed: int = 0) -> Corpus:
     word[from_path] = own[at[from_path], rng.integers(OWN_WORDS, size=len(from_path))]
     from_keywords = np.flatnonzero(kind >= 1 - KEYWORD)
     word[from_keywords] = 2 * at[from_keywords] + rng.integers(2, size=len(from_keywords))
-    indptr = np.append(0, np.cumsum(length))
+    indptr = np.append(0, np.cumsum(n_tokens))
     X = sparse.csr_matrix((np.ones(n, np.int64), word, indptr), (documents, words))
     X.sum_duplicates()
     tree = lw.Taxonomy(
@@ -194,19 +196,6 @@ def _model(corpus: Corpus, settings: dict, known: np.ndarray) -> lw.Hierarchical
     return model.fit(corpus.X, y)
 
 
-def peak() -> float:
-    """Return the most memory that this process has had so far, in GiB."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
-
-
-def alone(function: Callable, *args: Any) -> Any:
-    """Call a function in a new process, which ends with it."""
-    # This process must stay small: a new one begins with the peak of the one that started it.
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(function, *args).result()
-
-
 def runs(
     make: Callable[..., Corpus],
     args: Iterable,
@@ -224,21 +213,6 @@ def runs(
             said = f"{make.__name__}{tuple(args)} {setting}: {found[-1].fit:.1f} s"
             print(f"{said}, {found[-1].peak:.2f} GiB", file=sys.stderr, flush=True)
     return found
-
-
-def row(cells: Iterable) -> None:
-    print("| " + " | ".join(map(str, cells)) + " |")
-
-
-def head(*cells: str) -> None:
-    row(cells)
-    row(["---"] * len(cells))
-
-
-def slope(sizes: Iterable[float], costs: Iterable[float]) -> str:
-    """Return b of cost = a · size^b, by least squares in logarithms."""
-    costs = np.maximum(list(costs), 1e-3)
-    return f"{np.polyfit(np.log(list(sizes)), np.log(costs), 1)[0]:.2f}"
 
 
 def grow(scale: float) -> None:

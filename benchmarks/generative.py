@@ -123,11 +123,11 @@ def balanced(n_leaves: int, depth: int) -> lw.Taxonomy:
     return lw.Taxonomy.from_paths(paths)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder of the corpora")
     parser.add_argument("--repeat", type=int, default=5)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     newsgroups(args.data, args.repeat)
     repeat = max(1, args.repeat // 2)
     sizes = (20, 100, 500, 2000)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dirichlet import alone, head, peak, row, slope
+from measuring import alone, head, in_turn, peak, row, slope
 from scipy import sparse
 from sklearn.neighbors import kneighbors_graph
 from sklearn.semi_supervised import LabelSpreading
@@ -66,17 +66,6 @@ def some_labels(y: np.ndarray, seed: int = 0) -> np.ndarray:
         drawn = rng.permutation(np.flatnonzero(y == name))[:PER_CLASS]
         kept[drawn] = name
     return kept
-
-
-def in_turn(methods: dict[str, Callable[[], Any]], repeat: int) -> dict[str, float]:
-    """Time methods one after the other, several times over; medians."""
-    times: dict[str, list[float]] = {name: [] for name in methods}
-    for _ in range(repeat):
-        for name, method in methods.items():
-            started = time.perf_counter()
-            method()
-            times[name].append(time.perf_counter() - started)
-    return {name: float(np.median(found)) for name, found in times.items()}
 
 
 def recall(exact: sparse.csr_matrix, found: Any) -> float:

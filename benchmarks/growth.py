@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import os
 import platform
 import sys
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dirichlet import alone, head, peak, row, slope
+from measuring import alone, head, n_cores, peak, row, slope
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -80,7 +79,7 @@ same branch: of those from one newsgroup, from one group of T, from different gr
 
 def cores() -> str:
     """Say how many cores this process may use."""
-    n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    n = n_cores()
     return "one core" if n == 1 else f"{n} cores"
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Callable
 from statistics import median
 
 import numpy as np
-from counts import timed
 from sklearn.naive_bayes import MultinomialNB
 
 from leafwise.datasets import load_20newsgroups, load_reuters
@@ -14,11 +15,17 @@ from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.text import WordCounter
 
 
-def main() -> None:
+def timed(function: Callable, *arguments: object) -> float:
+    start = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - start
+
+
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder of the corpora")
     parser.add_argument("--repeat", type=int, default=9)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
 
     news = load_20newsgroups("18828", fields="all", groups=20, data=args.data)
     reuters = load_reuters(data=args.data)

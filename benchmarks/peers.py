@@ -1,0 +1,210 @@
+"""The same work by leafwise and by others, side by side: docs/performance.md.
+
+Every piece of work is done in a process of its own, so that the peak of its memory is known; all
+who do it take turns, several times over, and medians are compared. What is measured is in
+peers_methods.py, how it is shown in peers_page.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import pickle
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import sklearn
+from peers_methods import PARTS, Unavailable, Work, memory
+from peers_page import write_page
+
+from leafwise.datasets import Dataset, load_20newsgroups, load_directory, load_reuters, load_stdlib
+from leafwise.evaluation import FewLabelSplit
+
+PER_CLASS = (7, 20, 67, 133)
+_NOTES = """text,label
+The cat purred on the warm sofa,cats
+A kitten slept on the sofa,
+The dog barked at the gate,dogs
+A puppy barked all night,
+The cat chased the dog,
+"""
+
+
+class Job(NamedTuple):
+    """A part of the page, on a corpus, and how often all who do it take turns.
+
+    `size` is the number of labels per class that are given, or none where it is half of all.
+    """
+
+    part: str
+    corpus: str
+    size: int | None = None
+    rounds: int = 1
+
+
+LABELLED = ("newsgroups", "reuters", "directory of macos")  # the whole has too many classes
+JOBS = [
+    *(Job("count", corpus, rounds=3) for corpus in ("newsgroups", "reuters", "directory")),
+    *(Job("classify", corpus, rounds=2) for corpus in LABELLED),
+    *(Job("sort", "newsgroups", size) for size in PER_CLASS),
+    *(Job("sort", corpus, 7) for corpus in LABELLED[1:]),
+    *(Job("near", corpus, rounds=2) for corpus in LABELLED),
+    Job("grown", "2,000 newsgroup messages"),
+    Job("speedup", "newsgroups", 20, rounds=2),
+]
+SMALL_JOBS = [Job(part, "stdlib", 3) for part in PARTS]
+
+
+def corpus_of(name: str, data: str | None) -> Dataset:
+    if name == "stdlib":
+        return load_stdlib()
+    if name == "reuters":
+        return load_reuters(data=data)
+    if name.startswith("directory"):
+        return load_directory(name.partition(" of ")[2] or "all", data=data)
+    return load_20newsgroups(data=data)
+
+
+def work_of(job: Job, data: str | None) -> Work:
+    """Return documents that have one label, and which of them is given."""
+    corpus = corpus_of(job.corpus, data)
+    several = isinstance(corpus.labels[0], tuple)
+    one = [i for i, labels in enumerate(corpus.labels) if not several or len(labels) == 1]
+    if job.corpus == "2,000 newsgroup messages":
+        one = np.random.default_rng(0).permutation(one)[:2000].tolist()
+    if job.corpus == "stdlib":
+        largest = [label for label, _ in Counter(corpus.labels).most_common(4)]
+        one = [i for i in one if corpus.labels[i] in largest][:150]
+    labels = np.array([corpus.labels[i][0] if several else corpus.labels[i] for i in one])
+    if job.size is None:
+        known = np.sort(np.random.default_rng(0).permutation(len(one))[: len(one) // 2])
+    else:
+        known = next(iter(FewLabelSplit(job.size, 1, short="take").split(None, labels)))[0]
+    return Work([corpus.texts[i] for i in one], labels, corpus.taxonomy, known)
+
+
+def measured(part: str, name: str, work: Work) -> dict[str, Any]:
+    """Do one piece of work; return what it took, and the memory above that of what it was given."""
+    memory.begin()
+    try:
+        found = PARTS[part].do(work, name)
+    except Unavailable as error:
+        return {"missing": str(error)}
+    return found | {"MiB": max(memory.above(), 0.1)}
+
+
+def apart(part: str, name: str, file: Path) -> dict[str, Any]:
+    """Do the same in a process of its own."""
+    command = [sys.executable, __file__, "--one", part, name, "--work", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        return {"missing": done.stderr.strip().splitlines()[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run(jobs: list[Job], data: str | None, own_process: bool = True) -> Iterator[dict[str, Any]]:
+    """Do all jobs; give what was measured, a line for each piece of work."""
+    for job in jobs:
+        work = work_of(job, data)
+        about = {"part": job.part, "corpus": job.corpus, "size": job.size} | {
+            "documents": len(work.texts),
+            "classes": len(np.unique(work.labels)),
+            "megabytes": work.megabytes,
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "work"
+            file.write_bytes(pickle.dumps(work))
+            for _ in range(job.rounds):
+                for name in PARTS[job.part].names:
+                    if own_process:
+                        found = apart(job.part, name, file)
+                    else:
+                        found = measured(job.part, name, work)
+                    yield about | {"name": name} | found
+
+
+def cold_start() -> dict[str, float]:
+    """Run `leafwise classify` where nothing is compiled yet, and again."""
+    with tempfile.TemporaryDirectory() as folder:
+        notes = Path(folder) / "notes.csv"
+        notes.write_text(_NOTES)
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(Path(folder) / "compiled")}
+        command = [sys.executable, "-m", "leafwise", "classify", str(notes), "-o", os.devnull]
+        took = []
+        for _ in range(2):
+            started = time.perf_counter()
+            subprocess.run(command, env=environment, check=True, capture_output=True)
+            took.append(time.perf_counter() - started)
+    return {"part": "cold", "first": took[0], "again": took[1]}
+
+
+def family(data: str | None) -> str:
+    """Compare the generative family with `MultinomialNB`, and see how it grows."""
+    import generative
+    import naive_bayes
+
+    out = io.StringIO()
+    given = [] if data is None else ["--data", data]
+    with contextlib.redirect_stdout(out):
+        print("## Naive Bayes\n\n`NaiveBayes` as a share of `MultinomialNB`'s time on the same")
+        print("matrix: below 1 is faster. The last column is the largest difference of the log")
+        print("joint, relative to its size.\n")
+        naive_bayes.main(given)
+        print("\n## The generative family\n\nBeside `MultinomialNB` on the same matrix. `PLC`,")
+        print("`HPLC` and `PLSAClassifier` fit a mixture to each document that they classify.")
+        print("`MultinomialNB` makes a dense table of documents × classes, which is why it falls")
+        print("behind where classes are many.\n")
+        generative.main([*given, "--repeat", "3"])
+    return out.getvalue()
+
+
+def machine() -> dict[str, Any]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "part": "machine",
+        "cores": cores,
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", help="folder of the corpora")
+    parser.add_argument("--out", type=Path, help="the page to write; figures are put beside it")
+    parser.add_argument("--only", nargs="*", choices=list(PARTS), help="parts of the page")
+    parser.add_argument("--small", action="store_true", help="little work, to see that it runs")
+    parser.add_argument("--one", nargs=2, metavar=("PART", "NAME"), help=argparse.SUPPRESS)
+    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args(arguments)
+    if args.one:
+        print(json.dumps(measured(*args.one, pickle.loads(args.work.read_bytes()))))
+        return
+    jobs = [j for j in (SMALL_JOBS if args.small else JOBS) if not args.only or j.part in args.only]
+    lines = [machine()]
+    for line in run(jobs, args.data, own_process=not args.small):
+        print(json.dumps(line), file=sys.stderr, flush=True)
+        lines.append(line)
+    more = ""
+    if not (args.small or args.only):
+        lines.append(cold_start())
+        more = family(args.data)
+    if args.out:
+        write_page(lines, args.out, more)
+
+
+if __name__ == "__main__":
+    main()

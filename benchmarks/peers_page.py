@@ -1,0 +1,299 @@
+"""docs/performance.md, from what peers.py measured: tables, figures, and who is ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from peers_methods import OURS, PARTS
+
+Line = dict[str, Any]
+
+PAGE = """\
+# Performance
+
+Written by `make bench` (`python benchmarks/peers.py --data DIR --out FILE`) on {cores} cores of
+{machine} with Python {python}, numpy {numpy} and scikit-learn {scikit-learn}. Every piece of work
+is done in a process of its own, after what it needs is loaded and compiled; all who do it take
+turns, and medians are shown. Only ratios within one run mean something; they vary by about a fifth
+from run to run. Memory is the peak of the process above what it had when the work began. What is
+of leafwise is in bold. Accuracy over many draws, and with keywords alone, is in
+[accuracy](accuracy.md).
+
+"""
+TITLES = {
+    "count": "Words to counts",
+    "classify": "Counts to labels",
+    "sort": "Raw text to labels",
+    "near": "Neighbours",
+    "grown": "Trees grown",
+    "speedup": "From one core to all",
+}
+TEXTS = {
+    "count": """\
+All with default settings, but for the last, which is how `TaxonomyClassifier` counts.
+`HashingVectorizer` keeps no words.""",
+    "classify": """\
+All learn from the same matrix of half the documents (words of two or more occurrences, without
+stop words), and sort the other half; documents of one label. BERTopic's class-based tf-idf is
+loaded from its own file, since the package itself needs torch; a document goes to the class of the
+nearest words.""",
+    "sort": """\
+Labels of some documents of each class are given. `TaxonomyClassifier` and `LabelSpreading` also
+learn from the documents whose labels are hidden; all are then asked for the labels of these, from
+their raw text (`LabelSpreading` of 2,000). The tree's keywords have no part in it. hiclass has a
+`LinearSVC` at each inner node. One draw, the same for all.""",
+    "near": """\
+The 30 nearest of each document by the cosine of tf-idf. The bare product is given the weighed
+matrices; the others make them. Found is the share of the exact neighbours.""",
+    "grown": """\
+Messages without their labels; NMI is the normalised mutual information of leaves and newsgroups.
+More in [scale-growth](scale-growth.md).""",
+    "speedup": """\
+The same work in one thread and in as many as there are cores, taking turns in one process.""",
+}
+
+
+class Column(NamedTuple):
+    """What a table shows of each line: a number, its ratio to the first line's, which is better."""
+
+    head: str
+    of: Callable[[Line], float]
+    shown: Callable[[float], str]
+    more_is_better: bool = False
+    ratio: bool = True
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value >= 1 else f"{1000 * value:.0f} ms"
+
+
+def _mebibytes(value: float) -> str:
+    return f"{value:,.0f} MiB"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+MEMORY = Column("memory", lambda line: line["MiB"], _mebibytes)
+FIT = Column("fit", lambda line: line["fit"], _seconds)
+PREDICT = Column("predict", lambda line: line["predict"], _seconds)
+RIGHT = Column("right", lambda line: line["score"], lambda x: f"{x:.3f}", True, ratio=False)
+COLUMNS = {
+    "count": (
+        Column("fit_transform, MB/s", lambda x: x["megabytes"] / x["fit"], _number, True),
+        Column("transform, MB/s", lambda x: x["megabytes"] / x["transform"], _number, True),
+        MEMORY,
+    ),
+    "classify": (FIT, PREDICT, MEMORY, RIGHT),
+    "sort": (
+        RIGHT,
+        Column("documents/s", lambda line: 1 / line["predict"], _number, True),
+        FIT,
+        MEMORY,
+    ),
+    "near": (FIT._replace(head="time"), MEMORY, RIGHT._replace(head="found")),
+    "grown": (FIT._replace(head="time"), MEMORY, RIGHT._replace(head="NMI")),
+    "speedup": (
+        Column("one thread", lambda line: line["one"], _seconds, ratio=False),
+        Column("all", lambda line: line["several"], _seconds, ratio=False),
+        Column("times", lambda x: x["one"] / x["several"], lambda x: f"{x:.2f} ×", ratio=False),
+    ),
+}
+# Of several that are of leafwise, the one that others are held against.
+SHOWN_FOR_OURS = {"count": "WordCounter", "sort": "TaxonomyClassifier"}
+
+
+class Table:
+    """One part on one corpus: the medians of each who did it."""
+
+    def __init__(self, lines: list[Line]):
+        self.part, self.first = lines[0]["part"], lines[0]
+        self.columns = COLUMNS[self.part]
+        self.missing = {line["name"]: line["missing"] for line in lines if "missing" in line}
+        self.values: dict[str, list[float]] = {}
+        for name in PARTS[self.part].names:
+            own = [line for line in lines if line["name"] == name and "missing" not in line]
+            if own:
+                self.values[name] = [median(map(column.of, own)) for column in self.columns]
+        self.matrices = {line["name"]: line.get("same") for line in lines}
+
+    @property
+    def title(self) -> str:
+        first = self.first
+        about = f"{first['documents']:,} documents, {first['megabytes']:.1f} MB"
+        if self.part != "count":
+            about += f", {first['classes']} classes"
+        given = f", {first['size']} labels per class" if self.part == "sort" else ""
+        return f"{first['corpus'].capitalize()}{given} ({about})"
+
+    def rows(self) -> list[str]:
+        heads, cells = ["who"], []
+        for column in self.columns:
+            heads += [column.head, "×"] if column.ratio else [column.head]
+        base = next(iter(self.values.values()), [])
+        for name, values in self.values.items():
+            row = [f"**{name}**" if name in OURS or self.part == "speedup" else name]
+            for column, value, first in zip(self.columns, values, base):
+                row += [column.shown(value), f"{value / first:.2f}"][: 1 + column.ratio]
+            cells.append(row)
+        return [_row(heads), _row(["---"] * len(heads)), *map(_row, cells)]
+
+    def ahead(self) -> list[str]:
+        """Say in what a peer is ahead of leafwise."""
+        ours = {name: v for name, v in self.values.items() if name in OURS}
+        peers = {name: v for name, v in self.values.items() if name not in OURS}
+        if self.part in SHOWN_FOR_OURS:
+            own = SHOWN_FOR_OURS[self.part]
+            ours = {own: ours[own]} if own in ours else {}
+        said = []
+        for k, column in enumerate(self.columns):
+            if not (ours and peers):
+                break
+            sign = 1 if column.more_is_better else -1
+            best = max(ours, key=lambda name: sign * ours[name][k])
+            for name, values in peers.items():
+                if sign * values[k] > sign * ours[best][k]:
+                    theirs, own = column.shown(values[k]), column.shown(ours[best][k])
+                    if theirs != own:
+                        said.append(f"{name} in {column.head} ({theirs}; {best} {own})")
+        return said
+
+    def same(self) -> str:
+        if self.part != "count":
+            return ""
+        base, own = self.matrices.get("CountVectorizer"), self.matrices.get("WordCounter")
+        said = "the same" if base == own else "NOT the same"
+        return f"The matrices of `CountVectorizer` and `WordCounter` are {said}.\n"
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def tables_of(lines: list[Line]) -> list[Table]:
+    groups: dict[tuple, list[Line]] = {}
+    for line in lines:
+        if line["part"] in PARTS:
+            groups.setdefault((line["part"], line["corpus"], line["size"]), []).append(line)
+    return [Table(group) for group in groups.values()]
+
+
+def write_page(lines: list[Line], out: Path, more: str = "") -> None:
+    """Write the page, and its figures beside it; `more` goes at the end."""
+    tables = tables_of(lines)
+    text = PAGE.format(**lines[0]) + _summary(tables, lines)
+    for part, title in TITLES.items():
+        own = [table for table in tables if table.part == part]
+        if not own:
+            continue
+        text += f"## {title}\n\n{TEXTS[part]}\n\n"
+        if figure := _figure(part, own, out):
+            text += f"![{title.lower()}]({figure})\n\n"
+        for table in own:
+            text += f"### {table.title}\n\n" + "\n".join(table.rows()) + "\n\n"
+            text += "".join(
+                f"Not there: {name} ({why}).\n\n" for name, why in table.missing.items()
+            )
+            text += table.same() + "\n" * bool(table.same())
+            if part != "speedup":
+                said = "; ".join(table.ahead()) or "none"
+                text += f"Peers ahead of leafwise: {said}.\n\n"
+    for line in lines:
+        if line["part"] == "cold":
+            text += _cold(line)
+    out.write_text((text + more).rstrip() + "\n", encoding="utf-8")
+
+
+def _summary(tables: list[Table], lines: list[Line]) -> str:
+    """Say what the aims of speed came to."""
+    said = []
+    for table in tables:
+        own, base = (
+            table.values.get(name) for name in ("TaxonomyClassifier", PARTS["sort"].names[0])
+        )
+        if table.part == "sort" and own and base:
+            peers = {name: v[0] for name, v in table.values.items() if name not in OURS}
+            best = max(peers, key=lambda name: peers[name])
+            said.append(
+                f"- {table.first['corpus'].capitalize()}, {table.first['size']} labels per class: "
+                f"`TaxonomyClassifier` sorts raw text {own[1] / base[1]:.1f} times as fast as "
+                f"`CountVectorizer` and `MultinomialNB`; {own[0]:.1%} are right, and "
+                f"{peers[best]:.1%} by the best peer ({best})."
+            )
+    for line in lines:
+        if line["part"] == "cold":
+            said.append(f"- The first `leafwise classify` takes {line['first']:.1f} s.")
+    return "\n".join(said) + "\n\n" if said else ""
+
+
+def _cold(line: Line) -> str:
+    compiling = 1 - line["again"] / line["first"]
+    return (
+        "## Cold start\n\n"
+        f"`leafwise classify` on a file of five lines takes {line['first']:.1f} s where nothing is "
+        f"compiled yet, and {line['again']:.1f} s after that: "
+        f"{compiling:.0%} of the first run is compiling. It is kept on disk, for the user if the "
+        "package's own folder cannot be written to.\n\n"
+    )
+
+
+def _figure(part: str, tables: list[Table], out: Path) -> str | None:
+    """Draw a part; return the name of the file, or None where there is nothing to draw."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    draw = {"count": _draw_counts, "sort": _draw_sorting}.get(part)
+    if draw is None:
+        return None
+    name = f"{out.stem}-{part}.svg"
+    with plt.rc_context({"svg.hashsalt": "leafwise"}):
+        figure = draw(plt, tables)
+        figure.savefig(out.parent / name, metadata={"Date": None})
+    plt.close(figure)
+    return name
+
+
+def _draw_counts(plt: Any, tables: list[Table]) -> Any:
+    """Draw how fast words are counted."""
+    figure, axes = plt.subplots(figsize=(8, 1 + 0.8 * len(tables)), layout="constrained")
+    names = [name for name in PARTS["count"].names if name in tables[0].values]
+    for k, name in enumerate(names):
+        places = [i + k / (len(names) + 1) for i in range(len(tables))]
+        speeds = [table.values[name][1] for table in tables]
+        axes.barh(places, speeds, height=1 / (len(names) + 2), label=name)
+    axes.set_yticks(range(len(tables)), [table.first["corpus"] for table in tables])
+    axes.invert_yaxis()
+    axes.set_xlabel("MB/s, transform")
+    axes.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _draw_sorting(plt: Any, tables: list[Table]) -> Any:
+    """Draw how many are right over labels per class, and against speed."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    corpus = tables[0].first["corpus"]
+    own = [table for table in tables if table.first["corpus"] == corpus]
+    for k, name in enumerate(PARTS["sort"].names):
+        there = [table for table in own if name in table.values]
+        style = {"color": f"C{k}", "linewidth": 2.5 if name in OURS else 1, "marker": "o"}
+        sizes = [table.first["size"] for table in there]
+        left.plot(sizes, [t.values[name][0] for t in there], label=name, markersize=4, **style)
+        for table in there[len(there) // 2 :][:1]:
+            values = table.values[name]
+            right.scatter(values[1], values[0], color=f"C{k}", s=80 if name in OURS else 30)
+            right.annotate(name, (values[1], values[0]), fontsize=7, xytext=(4, 4),
+                           textcoords="offset points")  # fmt: skip
+    left.set(xscale="log", xlabel="labels per class", ylabel="right", title=corpus)
+    left.set_xticks(ticks := [t.first["size"] for t in own], list(map(str, ticks)))
+    left.minorticks_off()
+    left.legend(fontsize=7, frameon=False)
+    middle = own[len(own) // 2].first["size"]
+    right.set(xscale="log", xlabel="documents a second", ylabel="right")
+    right.set_title(f"{corpus}, {middle} labels per class")
+    return figure

@@ -1,0 +1,165 @@
+"""The same work on one core and on two, for docs/scale.md: in threads, and by Dask's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measuring import in_turn
+from scale_work import EM, MIXTURE, messages, model_of
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+
+import leafwise as lw
+from leafwise.datasets import Dataset
+from leafwise.models._em import Rows, Sharing, e_step
+from leafwise.threads import limited
+
+K = 30  # neighbours
+CLASSES = 20  # that PLSA shares documents among
+STEPS = 10  # of EM
+
+Work = Callable[[], Any]
+
+
+def _words(news: Dataset) -> tuple[lw.WordCounter, sparse.csr_matrix]:
+    counter = lw.WordCounter(stop_words="english", stemmer="english", min_count=3)
+    return counter, counter.fit_transform(news.texts)
+
+
+# ---- threads ------------------------------------------------------------------------------------
+
+
+def _counting(news: Dataset) -> Work:
+    texts = news.texts * 3
+    return lambda: lw.WordCounter().fit_transform(texts)
+
+
+def _graph(news: Dataset) -> Work:
+    _, X = _words(news)
+    return lambda: lw.neighbor_graph(X, K)
+
+
+def _step(news: Dataset) -> Work:
+    """Share the words of all documents among classes, as PLSA does, several times."""
+    _, X = _words(news)
+    rng = np.random.default_rng(0)
+    rows = Rows(X.indptr.astype(np.int64), X.indices, X.data.astype(np.float64))
+    q = rng.random((X.shape[1], CLASSES))
+    weights = rng.dirichlet(np.ones(CLASSES), X.shape[0])
+
+    def work() -> None:
+        for _ in range(STEPS):
+            e_step(rows, q, weights, Sharing(), items="shared")
+
+    return work
+
+
+def _dirichlet(news: Dataset) -> Work:
+    counter, X = _words(news)
+    return lambda: model_of(EM, news.taxonomy, counter).fit(X)
+
+
+def _growing(news: Dataset) -> Work:
+    _, X = _words(news)
+    model = lw.HPLSA(4, betas=[0.7, 1.0], max_iter=STEPS)
+    return lambda: model.fit(X)
+
+
+THREADED: dict[str, Callable[[Dataset], Work]] = {
+    "counting": _counting,
+    "graph": _graph,
+    "E step of PLSA": _step,
+    "EM of HierarchicalDirichlet": _dirichlet,
+    "EM of HPLSA": _growing,
+}
+
+
+def in_threads(what: str, data: str | None, small: bool, repeat: int) -> dict[str, Any]:
+    """Do the same work in one thread and in two, in turn."""
+    news = messages(data, small)
+    work = THREADED[what](news)
+
+    def within(n: int) -> None:
+        with limited(n):
+            work()
+
+    within(2)  # loads compiled code
+    took = in_turn({str(n): partial(within, n) for n in (1, 2)}, repeat)
+    return {"one": took["1"], "two": took["2"], "documents": len(news), "repeat": repeat}
+
+
+# ---- workers ------------------------------------------------------------------------------------
+
+
+def _pipeline(tree: lw.Taxonomy) -> Any:
+    return make_pipeline(lw.WordCounter(min_count=3), lw.HierarchicalMixture(tree, nodes="leaves"))
+
+
+def _blocks(X: sparse.csr_matrix, n: int = 8) -> list[tuple[sparse.csr_matrix, None]]:
+    return [(X[rows], None) for rows in np.array_split(np.arange(X.shape[0]), n)]
+
+
+def _fit_files(news: Dataset, folder: Path) -> Callable[[Any], Any]:
+    from leafwise import distributed
+
+    options = {"text": "text", "label": "truth"}
+    return lambda client: distributed.fit(
+        _pipeline(news.taxonomy), str(folder), client=client, **options
+    )
+
+
+def _fit_blocks(news: Dataset, folder: Path) -> Callable[[Any], Any]:
+    from leafwise import distributed
+
+    counter, X = _words(news)
+    blocks = _blocks(X)
+    return lambda client: distributed.fit(
+        model_of(EM, news.taxonomy, counter), blocks, client=client
+    )
+
+
+def _find(news: Dataset, folder: Path) -> Callable[[Any], Any]:
+    from leafwise import distributed
+
+    _, X = _words(news)
+    return lambda client: distributed.neighbor_graph(X, K, client=client)
+
+
+def _predict(news: Dataset, folder: Path) -> Callable[[Any], Any]:
+    from leafwise import distributed
+
+    model = _pipeline(news.taxonomy).fit(news.texts, list(news.labels))
+    return lambda client: distributed.predict(model, str(folder), client=client, text="text")
+
+
+ON_WORKERS: dict[str, Callable[[Dataset, Path], Callable[[Any], Any]]] = {
+    f"counting and {MIXTURE}": _fit_files,
+    "EM of HierarchicalDirichlet": _fit_blocks,
+    "graph": _find,
+    f"prediction by {MIXTURE}": _predict,
+}
+
+
+def on_workers(
+    whats: Sequence[str], folder: Path, data: str | None, small: bool, repeat: int
+) -> list[dict[str, Any]]:
+    """Do the same work on a cluster of one process and on one of two, in turn."""
+    from leafwise.distributed import connect
+
+    news = messages(data, small)
+    files = list(folder.iterdir())
+    megabytes = sum(file.stat().st_size for file in files) / 1e6
+    about = {"documents": len(news), "files": len(files), "megabytes": megabytes, "repeat": repeat}
+    found = []
+    with connect("local:1") as one, connect("local:2") as two:
+        for what in whats:
+            work = ON_WORKERS[what](news, folder)
+            for client in (one, two):
+                work(client)  # loads compiled code
+            took = in_turn({"one": partial(work, one), "two": partial(work, two)}, repeat)
+            found.append({"what": what, **took, **about})
+    return found
