@@ -401,7 +401,7 @@ def _classify(
 ) -> _Done:
     """Classify a partition on a worker. The other cores are those of other workers."""
     from leafwise.corpus import open_writer
-    from leafwise.filling import ADDED, by_model
+    from leafwise.filling import by_model, columns_of
     from leafwise.streams import Portion, Room
     from leafwise.threads import limited
 
@@ -414,8 +414,7 @@ def _classify(
             parts.opened(partition, below=below, **options) as corpus,
             parts.placed(out, partition.name) as path,
         ):
-            several = "labels" if model.several_ else "label"
-            columns = [corpus.label_column or options.get("label") or several, *ADDED]
+            columns = columns_of(corpus, options.get("label"), model.several_)
             with open_writer(path, corpus, columns, format=corpus.format) as writer:
                 for batch in parts.documents(corpus):
                     cut = [batch] if portion is None else portion.cut(batch)

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from leafwise import partitions as files
-from leafwise._cluster import listing
+from leafwise._cluster import check_workers, listing, lost, result_of
 from leafwise.exceptions import DependencyError, LeafwiseError
 from leafwise.models._blocks import Blocks, add, finished
 from leafwise.text import WordCounter
@@ -44,7 +44,7 @@ class OnWorkers(Blocks):
         while len(results) > 1:
             groups = range(0, len(results), _TOGETHER)
             results = [self._submit(_sum, results[a : a + _TOGETHER]) for a in groups]
-        return finished(results[0].result())
+        return finished(result_of(self.client, results[0]))
 
     def derive(self, function: Callable, *shared: Any, rows: Sequence[Any] = ()) -> Blocks:
         return OnWorkers(self.client, self._tasks(function, shared, rows), self.sizes)
@@ -113,12 +113,10 @@ def places(client: Client) -> OnWorkers:
 
 
 def client_of(client: Client | None) -> Client:
-    if client is not None:
-        return client
     try:
         from distributed import default_client
 
-        return default_client()
+        client = default_client() if client is None else client
     except ImportError:
         raise DependencyError('A cluster needs Dask: pip install "leafwise[dask]"') from None
     except ValueError:
@@ -126,6 +124,9 @@ def client_of(client: Client | None) -> Client:
             "There is no client: give client=distributed.Client(...), or connect with "
             'leafwise.distributed.connect("local:2").'
         ) from None
+    with lost(client):
+        check_workers(client)
+    return client
 
 
 # ---- texts --------------------------------------------------------------------------------------
@@ -169,7 +170,8 @@ def read_texts(client: Client, data: Any, options: dict, bad_rows: Any) -> OnWor
             f"data is a {type(data).__name__}: expected the path of files, a Dask bag or dataframe "
             "of texts; or, for a model alone, a list of (word counts, labels) pairs."
         )
-    found = client.gather([_submit(client, _size_of, part) for part in parts])
+    sizes = [_submit(client, _size_of, part) for part in parts]
+    found = [result_of(client, size) for size in sizes]
     blocks = OnWorkers(client, parts, [n for n, _, _ in found])
     n_bad = sum(n for _, n, _ in found)
     if not blocks.n_documents:

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 ADDED = ["probability", "label_2", "probability_2", "label_3", "probability_3", "labelled_by"]
 
 
+def columns_of(corpus: Corpus, label: str | None, several: bool) -> list[str]:
+    """Name the columns that are filled in; `several` says that documents get several labels."""
+    # A column called labels is read as several, with ; between them.
+    return [corpus.label_column or label or ("labels" if several else "label"), *ADDED]
+
+
 def by_model(model: TaxonomyClassifier, corpus: Corpus, batch: Batch) -> list[list]:
     """Return for each document its label and the values of `ADDED`; what was given is kept.
 

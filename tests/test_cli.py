@@ -1307,7 +1307,12 @@ def test_completion():
     assert "complete -o default -F _leafwise_completion leafwise" in script.out.decode()
     asked = {"_LEAFWISE_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
     options = in_a_process(environment={**asked, "COMP_WORDS": "leafwise classify --s"})
-    assert set(options.out.decode().split()) == {"--save-model", "--scheduler", "--skip-bad", "--stop"}
+    assert set(options.out.decode().split()) == {
+        "--save-model",
+        "--scheduler",
+        "--skip-bad",
+        "--stop",
+    }
     commands = in_a_process(environment={**asked, "COMP_WORDS": "leafwise taxonomy c"})
     assert set(commands.out.decode().split()) == {"check", "convert"}
 

@@ -427,6 +427,38 @@ except LeafwiseError as error:
     assert found == {name: whole[name] for name in found}
 
 
+def test_a_scheduler_that_is_gone_ends_a_fit_with_a_sentence(long_docs, tmp_path):
+    code = """
+import os, signal, sys, threading, time
+import leafwise as lw
+from leafwise.distributed import connect, fit
+from leafwise.exceptions import LeafwiseError
+
+url, pid, docs = sys.argv[1:]
+try:
+    with connect(url) as client:
+        def kill():
+            while not client.processing() or not any(client.processing().values()):
+                time.sleep(0.01)
+            os.kill(int(pid), signal.SIGKILL)
+        threading.Thread(target=kill, daemon=True).start()
+        fit(lw.WordCounter(), docs, client=client)
+        print("fitted")
+except LeafwiseError as error:
+    print(error)
+"""
+    with cluster_of_processes(tmp_path) as (url, scheduler, _):
+        ended = subprocess.run(
+            [sys.executable, "-c", code, url, str(scheduler.pid), str(long_docs)],
+            capture_output=True,
+            text=True,
+        )
+    assert ended.stdout == (
+        f"The scheduler at {url} is gone, and what was not done yet is lost. Start it again, and "
+        "its workers.\n"
+    )
+
+
 # ---- the command --------------------------------------------------------------------------------
 
 
@@ -479,6 +511,7 @@ def test_the_command_learns_from_all_files(call, tmp_path):
         (["--scheduler", "local:2"], 2, "--scheduler writes a file for each that it reads. Name a"),
         (["--scheduler", "local:2", "-o", "docs"], 3, "Cannot write docs: the folder is not empty"),
         (["--scheduler", "local:2", "-o", "out", "--bad-rows", "b.csv"], 2, "--bad-rows lists wha"),
+        (["--scheduler", "local:2", "-o", "out", "--resume"], 2, "--resume is for one file."),
         (
             ["--scheduler", "local:2", "-o", "out", "--format", "text"],
             1,

@@ -44,23 +44,21 @@ def open_corpus(
 ) -> Corpus:
     from leafwise.corpus import Corpus
 
-    if bad_rows is not None and not skip_bad:
-        usage("--bad-rows lists what --skip-bad leaves out. Give both, or neither.")
     listing = bad_rows_file(skip_bad, bad_rows)
     return Corpus(docs, taxonomy=tree, skip_bad=skip_bad, bad_rows=listing, **options)
 
 
 def bad_rows_file(skip_bad: bool, bad_rows: Path | None) -> Path | None:
+    if bad_rows is not None and not skip_bad:
+        usage("--bad-rows lists what --skip-bad leaves out. Give both, or neither.")
     return (bad_rows or Path("bad-rows.csv")) if skip_bad else None
 
 
 def added_columns(corpus: Corpus, label: str | None, several: bool = False) -> list[str]:
     """Name the columns that are filled in; `several` says that documents get several labels."""
-    from leafwise.filling import ADDED
+    from leafwise.filling import columns_of
 
-    if several and corpus.label_column is None and label is None:
-        label = "labels"  # which is read as several, with ; between them
-    return [corpus.label_column or label or "label", *ADDED]
+    return columns_of(corpus, label, several)
 
 
 def read_sizes(text: str | None, least: int = 1) -> list[int] | None:
