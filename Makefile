@@ -32,7 +32,7 @@ demo: install
 	$(BIN)/leafwise demo
 
 test: install browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The browser tests need Chromium; where it cannot be had they are skipped, and say so.
 browser:

@@ -132,11 +132,11 @@ class Runner:
             self.results.append(about)
         with tempfile.TemporaryDirectory(prefix="leafwise-scale-") as folder:
             self.folder = Path(folder)
-            self.fit_sizes()
             self.classify()
             self.fit_streams()
             self.use_cores()
             self.grow()
+            self.fit_sizes()
 
     def missing(self, keys: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [key for key in keys if not self.results.has(key)]

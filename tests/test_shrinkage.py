@@ -401,3 +401,6 @@ def test_large_models_are_scored_in_blocks(monkeypatch):
         blocks = type(model)(TREE).fit(X, y)
         assert blocks._weights is None
         np.testing.assert_allclose(blocks.predict_log_proba(X), model.predict_log_proba(X))
+        assert blocks.predict(X).tolist() == model.predict(X).tolist()
+        monkeypatch.setattr(_counts, "BLOCK_SCORES", 3)
+        assert blocks.predict(X).tolist() == model.predict(X).tolist()

@@ -7,7 +7,7 @@ of a large corpus and a loaded file are drivers over the same two steps.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from leafwise.explain import Explanation
 from leafwise.labels import Classes
-from leafwise.models._base import NodeClassifier
+from leafwise.models._base import BLOCK_SCORES, NodeClassifier
 from leafwise.models._blocks import Blocks, Documents
 from leafwise.models._sums import words_by_class
 
@@ -325,11 +325,34 @@ class TableClassifier(CountClassifier):
         if self._weights is not None:
             return X @ self._weights
         scores = np.empty((X.shape[0], len(self._live)))
-        step = max(1, _BLOCK // X.shape[1])
-        for start in range(0, len(self._live), step):
-            part = slice(start, start + step)
+        for part in self._some_classes():
             scores[:, part] = X @ self._table(self._live[part])
         return scores
+
+    def _best(self, X: Any) -> np.ndarray:
+        if self._weights is not None or type(self)._log_joint is not CountClassifier._log_joint:
+            return super()._best(X)
+        X = self._counts(X)
+        best, most = np.zeros(X.shape[0], np.int64), np.full(X.shape[0], -np.inf)
+        # Classes first: to make their part of the table takes longer than to use it.
+        for part in self._some_classes():
+            columns = self._live[part]
+            table = self._table(columns)
+            step = max(1, BLOCK_SCORES // len(columns))
+            for start in range(0, X.shape[0], step):
+                rows = np.arange(start, min(start + step, X.shape[0]))
+                scores = X[rows] @ table + self._log_prior[columns]
+                found = scores.argmax(axis=1)
+                better = scores.max(axis=1) > most[rows]
+                best[rows[better]] = columns[found[better]]
+                most[rows] = np.maximum(most[rows], scores.max(axis=1))
+        return best
+
+    def _some_classes(self) -> Iterator[slice]:
+        """Cut the classes, of which there is no whole table, into some at a time."""
+        step = max(1, _BLOCK // self.n_features_in_)
+        for start in range(0, len(self._live), step):
+            yield slice(start, start + step)
 
 
 def statistics(
