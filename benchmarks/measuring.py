@@ -6,7 +6,9 @@ import json
 import os
 import platform
 import resource
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -44,14 +46,23 @@ def forget_peak() -> None:
 
 def peak_of_command(command: Sequence[str]) -> tuple[float, float]:
     """Run a command; return its seconds, and the most memory that it had, in GiB."""
-    started = time.perf_counter()
-    process = os.posix_spawn(command[0], command, os.environ)
-    _, status, used = os.wait4(process, 0)
-    took = time.perf_counter() - started
-    if code := os.waitstatus_to_exitcode(status):
+    with tempfile.NamedTemporaryFile() as file:
+        # A small process starts it: the peak of a process begins with that of its parent.
+        subprocess.run([sys.executable, "-I", "-S", "-c", _RUN, file.name, *command], check=True)
+        took, peak, status = file.read().split()
+    if code := os.waitstatus_to_exitcode(int(status)):
         raise RuntimeError(f"{' '.join(command)} ended with code {code}.")
     unit = 1 if sys.platform == "darwin" else 1024
-    return took, used.ru_maxrss * unit / 2**30
+    return float(took), int(peak) * unit / 2**30
+
+
+_RUN = """
+import os, sys, time
+started = time.perf_counter()
+_, status, used = os.wait4(os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ), 0)
+with open(sys.argv[1], "w") as file:
+    print(time.perf_counter() - started, used.ru_maxrss, status, file=file)
+"""
 
 
 def machine() -> dict[str, Any]:

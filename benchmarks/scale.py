@@ -107,7 +107,7 @@ SMALL = Plan(
         *of_size(*_TINY, models=(MIXTURE, LABELS, EM)),
         *of_size(300, 30, 300, models=(MIXTURE, PRUNED), auto=False),
     ),
-    streams=((_TINY, MIXTURE, "2GiB"), (_TINY, EM, "2GiB")),
+    streams=((_TINY, MIXTURE, "64GiB"), (_TINY, EM, "64GiB")),
     gigabytes=0.0001,
     memory="1GiB",
     repeat=1,
@@ -264,11 +264,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--small", action="store_true", help="tiny sizes, to see that it works")
     parser.add_argument("--results", type=Path, help="JSONL file of what was measured, to go on")
     parser.add_argument("--out", type=Path, required=True, help="Markdown file to write")
+    parser.add_argument("--write-only", action="store_true", help="write what was measured so far")
     args = parser.parse_args(arguments)
     plan = SMALL if args.small else LARGE if args.large else USUAL
     results = Results(args.results)
     runner = Runner(plan, args.data, results)
-    runner.run()
+    if not args.write_only:
+        runner.run()
     write_page(results, args.out)
     return int(runner.n_failed > 0)
 

@@ -208,6 +208,9 @@ def plot(values: Values, along: str, path: Path) -> None:
 
 
 def growth_section(values: Values, out: Path) -> list[str]:
+    if not values.find(part="growth"):
+        said = "Not measured in this run: what is on paper above grows in proportion to its size.\n"
+        return ["## Growth\n", said]
     parts = ["## Growth\n", GROWTH, _said_above(above_aim(values)) + "\n", QUADRATIC]
     for along, others in _OTHERS.items():
         lines = values.find(part="growth", along=along)

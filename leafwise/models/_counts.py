@@ -330,6 +330,7 @@ class TableClassifier(CountClassifier):
         return scores
 
     def _best(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
         if self._weights is not None or type(self)._log_joint is not CountClassifier._log_joint:
             return super()._best(X)
         X = self._counts(X)

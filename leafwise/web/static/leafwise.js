@@ -119,19 +119,22 @@ function nodeBox(box) {
     return item;
   }
 
+  // Says whether the list is that of what is typed now.
   async function find() {
     const mine = ++asked;
     try {
       const found = await (await ask(`/nodes.json?q=${encodeURIComponent(input.value)}`)).json();
-      if (mine !== asked) return;
+      if (mine !== asked) return false;
       list.replaceChildren(...found.nodes.map(option));
       show(document.activeElement === input);
       point(input.value && found.nodes.length ? 0 : -1);
       const n = found.nodes.length;
       if (n) tell(n === 1 ? "1 node" : `${n} nodes`);
       else tell(`No node is called "${input.value.trim()}".`, true);
+      return true;
     } catch {
       show(false);
+      return false;
     }
   }
 
@@ -154,7 +157,7 @@ function nodeBox(box) {
     } else if (event.key === "Enter" && input.hasAttribute("data-strict")) {
       // Typed faster than the list came: wait for it, rather than send half a name.
       event.preventDefault();
-      await find();
+      if (!(await find())) return;
       if (!list.hidden && at >= 0) take(list.children[at]);
       else if (!input.value.trim()) tell("Type a name, or choose a node by the arrows.", true);
     } else if (event.key === "Escape" && !list.hidden) {
