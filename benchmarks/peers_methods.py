@@ -171,7 +171,7 @@ class ClassTfIdf(ClassifierMixin, BaseEstimator):
 
 
 def _class_tfidf() -> Any:
-    """Return BERTopic's transformer, from its file: the package itself needs torch and others."""
+    """Return BERTopic's transformer, from its file: the package needs many others."""
     spec = importlib.util.find_spec("bertopic")
     if spec is None or not spec.submodule_search_locations:
         raise Unavailable("No module named 'bertopic'")

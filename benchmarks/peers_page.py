@@ -38,13 +38,14 @@ All with default settings, but for the last, which is how `TaxonomyClassifier` c
     "classify": """\
 All learn from the same matrix of half the documents (words of two or more occurrences, without
 stop words), and sort the other half; documents of one label. BERTopic's class-based tf-idf is
-loaded from its own file, since the package itself needs torch; a document goes to the class of the
-nearest words.""",
+loaded from its own file, without the package, which needs many others; a document goes to the class
+of the nearest words.""",
     "sort": """\
 Labels of some documents of each class are given. `TaxonomyClassifier` and `LabelSpreading` also
 learn from the documents whose labels are hidden; all are then asked for the labels of these, from
 their raw text (`LabelSpreading` of 2,000). The tree's keywords have no part in it. hiclass has a
-`LinearSVC` at each inner node. One draw, the same for all.""",
+`LinearSVC` at each inner node. One draw, the same for all; speed is that of the best of three
+calls.""",
     "near": """\
 The 30 nearest of each document by the cosine of tf-idf. The bare product is given the weighed
 matrices; the others make them. Found is the share of the exact neighbours.""",
