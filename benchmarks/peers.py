@@ -186,12 +186,20 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", help="folder of the corpora")
     parser.add_argument("--out", type=Path, help="the page to write; figures are put beside it")
     parser.add_argument("--only", nargs="*", choices=list(PARTS), help="parts of the page")
+    parser.add_argument(
+        "--lines", type=Path, help="write the page of what a run has printed so far"
+    )
     parser.add_argument("--small", action="store_true", help="little work, to see that it runs")
     parser.add_argument("--one", nargs=2, metavar=("PART", "NAME"), help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     if args.one:
         print(json.dumps(measured(*args.one, pickle.loads(args.work.read_bytes()))))
+        return
+    if args.lines:
+        printed = args.lines.read_text(encoding="utf-8").splitlines()
+        lines = [machine(), *(json.loads(line) for line in printed if line.startswith("{"))]
+        write_page(lines, args.out)
         return
     jobs = [j for j in (SMALL_JOBS if args.small else JOBS) if not args.only or j.part in args.only]
     lines = [machine()]

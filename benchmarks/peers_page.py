@@ -186,7 +186,10 @@ def tables_of(lines: list[Line]) -> list[Table]:
 def write_page(lines: list[Line], out: Path, more: str = "") -> None:
     """Write the page, and its figures beside it; `more` goes at the end."""
     tables = tables_of(lines)
-    text = PAGE.format(**lines[0]) + _summary(tables, lines)
+    text = PAGE.format(**lines[0])
+    if not more:
+        text += "Cold start and the growth of the family were not part of this run.\n\n"
+    text += _summary(tables, lines)
     for part, title in TITLES.items():
         own = [table for table in tables if table.part == part]
         if not own:

@@ -84,8 +84,8 @@ EM has them on disk.
 STREAM = """\
 `leafwise classify --model M --memory {memory}` put {rows:,} messages, a CSV file of
 {gigabytes:.3g} GB, on the nodes of a tree in {time}: {rate:,.0f} documents a second, or
-{megabytes:.1f} MB a second. The most memory that the process had at once was {peak:.2f} GiB. All
-rows came out, in order, each with a label; {accuracy:.3f} of the labels are right. The messages are
+{megabytes:.1f} MB a second{beside}. The most memory that the process had at once was
+{peak:.2f} GiB. All rows came out, in order, each with a label; {accuracy:.3f} of the labels are right. The messages are
 those of the 20 newsgroups, drawn again and again (seed 0), each time with one word in {replaced}
 replaced by another message's. The model is a `TaxonomyClassifier` that learned from one message in
 {sample} of the corpus, with its label, and has {model:.1f} MB on disk.
@@ -253,6 +253,7 @@ def stream_section(values: Values) -> list[str]:
         "sample": SAMPLE,
         "model": one["learned"]["megabytes"],
     }
+    said["beside"] = ", with other work on the machine" if said.get("busy") else ""
     return [*parts, STREAM.format_map(said)]
 
 

@@ -67,16 +67,6 @@ def test_documents_are_gathered_in_the_order_asked_for(drawn, cut):
     np.testing.assert_array_equal(weight, rows)
 
 
-def test_documents_that_stay_are_counted(drawn, cut):
-    documents = Documents(
-        sparse.csr_matrix(drawn.X), sparse.csr_matrix(np.eye(300)), np.arange(300.0)
-    )
-    stays = np.arange(300) % 7 == 0
-    kept = cut(documents).keeping(stays)
-    assert kept.n_documents == stays.sum()
-    np.testing.assert_array_equal(kept.gather(np.arange(stays.sum()))[2], np.flatnonzero(stays))
-
-
 def test_files_of_blocks_are_gone_with_them(drawn, tmp_path):
     X = sparse.csr_matrix(drawn.X)
     documents = Documents(X, sparse.csr_matrix(np.eye(300)), np.ones(300))

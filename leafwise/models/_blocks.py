@@ -89,10 +89,6 @@ class Blocks:
         made = [function(part, *shared, *own) for part, own in zip(self.parts, cut)]
         return Blocks(made, self.sizes)
 
-    def keeping(self, rows: np.ndarray) -> Blocks:
-        """Leave documents out: `rows` says of each whether it stays. Blocks have a `take`."""
-        return self.derive(_taken, rows=[rows]).sized(self.count(rows))
-
     def count(self, rows: np.ndarray) -> list[int]:
         """Count the documents of each block of which something is true."""
         return [int(np.count_nonzero(own)) for (own,) in self._cut([rows])]
@@ -143,10 +139,6 @@ def finished(result: Any) -> Any:
 
 def _whole(block: sparse.csr_matrix) -> PerDocument:
     return PerDocument(block)
-
-
-def _taken(block: Any, rows: np.ndarray) -> Any:
-    return block.take(np.flatnonzero(rows))
 
 
 def _fields(block: Any, rows: np.ndarray) -> tuple:
