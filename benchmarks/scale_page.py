@@ -86,9 +86,9 @@ STREAM = """\
 {gigabytes:.3g} GB, on the nodes of a tree in {time}: {rate:,.0f} documents a second, or
 {megabytes:.1f} MB a second{beside}. The most memory that the process had at once was
 {peak:.2f} GiB. All rows came out, in order, each with a label; {accuracy:.3f} of the labels are
-right. The messages are those of the 20 newsgroups, drawn again and again (seed 0), each time with one word in {replaced}
-replaced by another message's. The model is a `TaxonomyClassifier` that learned from one message in
-{sample} of the corpus, with its label, and has {model:.1f} MB on disk.
+right. The messages are those of the 20 newsgroups, drawn again and again (seed 0), each time with
+one word in {replaced} replaced by another message's. The model is a `TaxonomyClassifier` that
+learned from one message in {sample} of the corpus, with its label, and has {model:.1f} MB on disk.
 """
 CORES = """\
 The same work in one thread and in two (`leafwise.threads.limited`), in turn, medians of {repeat}:
