@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.svm import LinearSVC
 
 from leafwise.models import _stages as stages
@@ -147,6 +148,31 @@ def test_where_all_have_labels_nothing_is_spread(corpus, truth):
     alone = stages.fit_linear(tfidf.transform(corpus.X), every, np.ones(len(truth)), tfidf.idf_)
     assert agreed is None
     np.testing.assert_array_equal(linear.coef, alone.coef)
+
+
+def test_without_neighbours_linear_scores_learn_from_what_labels_sort(corpus, truth):
+    known = np.sort([np.flatnonzero(truth == c)[:4] for c in range(3)], axis=None)
+    labels = indicator(truth, known)
+    rng = np.random.default_rng(0)
+    log_p = np.log(rng.dirichlet(np.ones(3), len(truth)))
+    linear, agreed, every, by_labels = stages.learn_anew(corpus.X, labels, log_p, None)
+
+    tfidf = LogTfIdf().fit(corpus.X)
+    V = tfidf.transform(corpus.X)
+    first = stages.fit_linear(V[known], labels[known], np.ones(len(known)), tfidf.idf_)
+    few, many, half = stages._LINEAR
+    weight = few + (many - few) * 4 / (4 + half)
+    p = softmax(stages._MODEL * log_p + weight * first.scores(corpus.X), axis=1)
+    best = p.argmax(axis=1)
+    best[known] = truth[known]
+    counts = stages._GUESSED * p.max(axis=1)
+    counts[known] = 1.0
+    sorted_so = indicator(best, np.arange(len(truth)))
+    alone = stages.fit_linear(V, sorted_so, counts, tfidf.idf_)
+    assert agreed is None
+    np.testing.assert_array_equal(by_labels, first.scores(corpus.X).argmax(axis=1))
+    np.testing.assert_array_equal(every.toarray(), sorted_so.toarray())
+    np.testing.assert_allclose(linear.coef, alone.coef, atol=1e-9)
 
 
 def test_a_vague_sorting_is_made_clearer(corpus, truth):

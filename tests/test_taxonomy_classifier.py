@@ -119,6 +119,29 @@ def test_held_out_labels_decide_about_the_pool(pets, monkeypatch):
         assert one.score([text for _, text in labelled], [path for path, _ in labelled]) > 0.9
 
 
+def test_held_out_labels_decide_about_neighbours():
+    """Neighbours tell the same story and are of any class; the larger class has as many labels."""
+    rng = np.random.default_rng(0)
+    own = {c: [f"{c}{i}" for i in range(8)] for c in ("ham", "eggs")}
+    stories = [[f"story{k}of{i}" for i in range(12)] for k in range(30)]
+    truth = np.where(rng.random(600) < 0.85, "ham", "eggs")
+    texts = [
+        " ".join([*rng.choice(own[c], 2), *rng.choice(stories[rng.integers(30)], 12)])
+        for c in truth
+    ]
+    known = np.concatenate([np.flatnonzero(truth == c)[:40] for c in own])
+    labels = np.full(len(truth), None, dtype=object)
+    labels[known] = truth[known]
+    rest = np.setdiff1d(np.arange(len(truth)), known)
+    right = {}
+    for spread in ("auto", True):
+        model = lw.TaxonomyClassifier(spread=spread).fit(texts, labels)
+        right[spread] = np.mean(model.transduction_[rest] == truth[rest])
+        said = "Neighbours did not help, and are left out" in " ".join(model.report_)
+        assert said == (spread == "auto")
+    assert right["auto"] > 0.9 > right[True]
+
+
 def test_blocks_change_nothing(pets, pet_texts, monkeypatch):
     whole = lw.TaxonomyClassifier(pets).fit(pet_texts)
     monkeypatch.setattr(_base, "BLOCK_SCORES", 12)

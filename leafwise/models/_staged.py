@@ -54,9 +54,11 @@ _ROUNDS = 5  # of EM in which a model learns: after more it has drifted away fro
 _AS_GOOD = 5  # labels per class that are as good to begin with as keywords
 _WAYS = {  # of learning from documents, the first preferred where nothing speaks against it
     "all": "neighbours and linear scores help",
+    "words": "neighbours did not help, and are left out",
     "model": "neighbours and linear scores did not help, and are left out",
     "labels": "unlabelled documents did not help, and are left out",
 }
+_FITTED_IN_TURN = "labels", "words", "model", "all"  # the second and last go on from those before
 
 
 class Counted(NamedTuple):
@@ -138,7 +140,8 @@ class StagedClassifier(NodeClassifier):
         if every and (self.spread is True or isinstance(self.spread, HarmonicClassifier)):
             return ["all"]
         some = len(counted.labelled) < X.shape[0]
-        return [*(["all"] if every else []), "model", *(["labels"] if some else [])]
+        usable = {"all": every, "words": every and some, "model": True, "labels": some}
+        return [way for way in _WAYS if usable[way]]
 
     @property
     def _spreading(self) -> HarmonicClassifier:
@@ -171,8 +174,9 @@ class StagedClassifier(NodeClassifier):
         for part in parts:
             rest = np.setdiff1d(np.arange(counted.X.shape[0]), part)
             some, among = counted.take(rest), None if graph is None else graph[rest][:, rest]
-            for way in reversed(ways):  # "all" goes on from "model"
-                self._fit_stages(some, among, way, sigma=sigma.get(way), again="model" in ways)
+            for way in [one for one in _FITTED_IN_TURN if one in ways]:
+                again = {"words": "labels", "all": "model"}.get(way) in ways
+                self._fit_stages(some, among, way, sigma=sigma.get(way), again=again)
                 scored[way].append(self._scores(counted.X[part]))
                 sigma[way] = self.model_.sigma_
         truth = counted.membership[np.concatenate(parts)].toarray()
@@ -214,17 +218,18 @@ class StagedClassifier(NodeClassifier):
     ) -> _Fitted:
         """Learn in one of the ways; returns what was seen on the way.
 
-        `again` says that the model was just fitted to the same in another way.
+        `again` says that the model was just fitted so, to the same documents.
         """
         self._belief = Belief()
         self.coef_ = self.intercept_ = self.idf_ = None
         X, membership, keywords, _ = counted
         self.model_share_ = _MODEL
-        first = None
-        if not (again and way == "all"):
-            first = None if graph is None or way == "labels" else self._first(counted, graph)
-            self._fit_model(counted, way != "labels", sigma, first)
-        if way != "all":
+        pool = way in ("all", "model")
+        first, graph = None, graph if pool else None
+        if not again:
+            first = None if graph is None else self._first(counted, graph)
+            self._fit_model(counted, pool, sigma, first)
+        if way not in ("all", "words"):
             return _Fitted()
         log_p = log_softmax(self._scores(X), axis=1)
         machine = None if isinstance(self.linear, bool) else self.linear

@@ -238,7 +238,7 @@ def learn_anew(
     X : word counts
     membership : labels, documents × classes; rows sum to 1, or to 0 for documents without
     log_p : what the model says of each document
-    graph : neighbours; None where there is no document without a label
+    graph : neighbours; None where they are not asked
     settings : of spreading
     machine : a linear classifier of scikit-learn, in place of support vector machines
     matched : documents × classes: the keywords that match; None where they have no part
@@ -258,9 +258,12 @@ def learn_anew(
             return fit_other(machine, some, classes, weight, tfidf.idf_)
         return fit_linear(some, classes, weight, tfidf.idf_, share)
 
-    if graph is None:
+    if labelled.all():
         return Learned(fit(None, membership, np.ones(X.shape[0])), None, membership)
-    agreed = agreement(graph, best_columns(_sorted_as(membership, log_p.argmax(axis=1))))
+    agreed, trusted = None, 0.0
+    if graph is not None:
+        agreed = agreement(graph, best_columns(_sorted_as(membership, log_p.argmax(axis=1))))
+        trusted = trust(agreed)
     beside = _MODEL * log_p
     by_labels = None
     first = fit(known, membership[known], np.ones(len(known)))
@@ -273,12 +276,12 @@ def learn_anew(
         beside = _put_beside(beside, (few + (many - few) * each / (each + half)) * scores, own)
     found, linear, every = log_p, None, membership
     share = np.zeros(log_p.shape[::-1])
-    for _ in range(_ROUNDS if trust(agreed) > 0 and len(known) else 1):
+    for _ in range(_ROUNDS if trusted > 0 and len(known) else 1):
         together = beside if len(known) else log_p
-        if trust(agreed) > 0:
+        if graph is not None and trusted > 0:
             shares = softmax(found, axis=1).mean(axis=0)
             spread_p = spread(graph, surest(found, membership), shares, settings)
-            together = beside + _SPREAD * trust(agreed) * spread_p
+            together = beside + _SPREAD * trusted * spread_p
         sure = softmax(together, axis=1).max(axis=1)
         weight = np.where(labelled, 1.0, _GUESSED * sure)
         every = _sorted_as(membership, together.argmax(axis=1))
