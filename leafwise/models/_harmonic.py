@@ -129,18 +129,20 @@ def conjugate_gradients(
 def _multiply(T: sparse.csr_matrix, p: np.ndarray, q: np.ndarray) -> None:
     """Set q to (I - T) p. SciPy's product holds the lock, and has one thread."""
     blocks = [(first, min(first + _ROWS, len(p))) for first in range(0, len(p), _ROWS)]
-    in_threads(lambda rows: _left(rows, T.indptr, T.indices, T.data, p, q), blocks)
+    in_threads(lambda rows: _left(*rows, T.indptr, T.indices, T.data, p, q), blocks)
 
 
 @numba.njit(nogil=True, cache=True)
-def _left(rows, indptr, indices, data, p, q):  # pragma: no cover - compiled
-    for i in range(*rows):
-        left = q[i]
-        left[:] = p[i]
+def _left(first, last, indptr, indices, data, p, q):  # pragma: no cover - compiled
+    # Without slices, whose checks would take numba ten times as long to compile as all of this.
+    n_columns = p.shape[1]
+    for i in range(first, last):
+        for k in range(n_columns):
+            q[i, k] = p[i, k]
         for e in range(indptr[i], indptr[i + 1]):
-            weight, near = data[e], p[indices[e]]
-            for k in range(left.shape[0]):
-                left[k] -= weight * near[k]
+            weight, j = data[e], indices[e]
+            for k in range(n_columns):
+                q[i, k] -= weight * p[j, k]
 
 
 def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:

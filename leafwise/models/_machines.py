@@ -40,13 +40,15 @@ class Documents(NamedTuple):
 
     def score(self, w: np.ndarray) -> np.ndarray:
         """Return w·x + b of each; the last of `w` is b."""
-        return _score(*self[:3], w)
+        score = np.empty(len(self.indptr) - 1)
+        _score(*self[:3], w, score)
+        return score
 
 
-@numba.njit(nogil=True, cache=True)
 def train(
-    indptr, words, values, square, n_words, y, cost, share, soft, tol, max_iter
-):  # pragma: no cover - compiled
+    indptr: np.ndarray, words: np.ndarray, values: np.ndarray, square: np.ndarray, n_words: int,
+    y: np.ndarray, cost: np.ndarray, share: np.ndarray, soft: float, tol: float, max_iter: int,
+) -> tuple[np.ndarray, np.ndarray, int, bool]:  # fmt: skip
     """Find the w of least ½ |w|² + Σ cost ξ, or Σ cost ξ², by coordinate ascent in the dual.
 
     ξ = max(0, 1 - y (w·x + b)) is a document's slack. w = Σ share cost y x with one number per
@@ -56,18 +58,31 @@ def train(
 
     Returns w with b last, the scores, the passes taken, and whether it came within `tol`.
     """
+    w, score, order = np.zeros(n_words + 1), np.empty(len(y)), np.arange(len(y))
+    n_passes, close = _train(
+        indptr, words, values, square, y, cost, share, soft, tol, max_iter, w, score, order
+    )
+    return w, score, n_passes, close
+
+
+# Compiled code makes no arrays and takes no slices: numba takes longer to compile these than all
+# the rest.
+
+
+@numba.njit(nogil=True, cache=True)
+def _train(
+    indptr, words, values, square, y, cost, share, soft, tol, max_iter, w, score, order
+):  # pragma: no cover - compiled
     n_documents = len(y)
-    w = np.zeros(n_words + 1)
     for i in range(n_documents):
         _add(indptr, words, values, w, i, share[i] * cost[i] * y[i])
-    order = np.arange(n_documents)
     state = np.uint64(1)
     n_passes = 0
     while True:
-        score = _score(indptr, words, values, w)
+        _score(indptr, words, values, w, score)
         square_of_w = 0.0
-        for c in w:
-            square_of_w += c * c
+        for k in range(len(w)):
+            square_of_w += w[k] * w[k]
         slack = 0.0
         dual = 0.0
         for i in range(n_documents):
@@ -76,27 +91,28 @@ def train(
             dual += share[i] * cost[i] * (1.0 - 0.5 * soft * share[i])
         close = square_of_w + slack - dual <= tol * (0.5 * square_of_w + slack)
         if close or n_passes >= max_iter:
-            return w, score, n_passes, close
-        state = _shuffle(order, state)
-        n_free = _ascend(indptr, words, values, square, y, cost, share, soft, w, order)
+            return n_passes, close
         # Most documents stay where they are, at a share of 0 or 1: more turns go to the others.
-        for _ in range(_FREE_PASSES):
-            state = _shuffle(order[:n_free], state)
-            _ascend(indptr, words, values, square, y, cost, share, soft, w, order[:n_free])
+        n_free = n_documents
+        for turn in range(1 + _FREE_PASSES):
+            state = _shuffle(order, n_free, state)
+            free = _ascend(indptr, words, values, square, y, cost, share, soft, w, order, n_free)
+            if turn == 0:
+                n_free = free
         n_passes += 1
 
 
 @numba.njit(nogil=True, cache=True)
 def _ascend(
-    indptr, words, values, square, y, cost, share, soft, w, order
+    indptr, words, values, square, y, cost, share, soft, w, order, n
 ):  # pragma: no cover - compiled
-    """Set each document's share to its best value in turn; move those within bounds to the front.
+    """Set the share of each of the first n to its best value; move those within bounds to the front.
 
     Returns how many these are.
     """
     n_free = 0
     most = 1.0 if soft == 0.0 else np.inf
-    for k in range(len(order)):
+    for k in range(n):
         i = order[k]
         score = w[-1]
         for e in range(indptr[i], indptr[i + 1]):
@@ -114,12 +130,12 @@ def _ascend(
 
 
 @numba.njit(nogil=True, cache=True)
-def _shuffle(order, state):  # pragma: no cover - compiled
-    """Put documents in random order: always in the same order, hundreds of passes may be needed.
+def _shuffle(order, n, state):  # pragma: no cover - compiled
+    """Put the first n in random order: always in the same order, hundreds of passes may be needed.
 
     The draws are a linear congruence of its own, since numba's generator is each thread's.
     """
-    for k in range(len(order) - 1, 0, -1):
+    for k in range(n - 1, 0, -1):
         state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
         j = np.int64((state >> np.uint64(33)) % np.uint64(k + 1))
         order[k], order[j] = order[j], order[k]
@@ -135,9 +151,8 @@ def _add(indptr, words, values, w, i, amount):  # pragma: no cover - compiled
 
 
 @numba.njit(nogil=True, cache=True)
-def _score(indptr, words, values, w):  # pragma: no cover - compiled
-    score = np.full(len(indptr) - 1, w[-1])
+def _score(indptr, words, values, w, score):  # pragma: no cover - compiled
     for i in range(len(score)):
+        score[i] = w[-1]
         for e in range(indptr[i], indptr[i + 1]):
             score[i] += values[e] * w[words[e]]
-    return score

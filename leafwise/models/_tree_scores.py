@@ -211,7 +211,8 @@ def _score_all(
     n_nodes = parent.shape[0]
     total = np.empty(n_nodes)
     for d in range(first, last):
-        total[:] = 0.0
+        for i in range(n_nodes):
+            total[i] = 0.0
         length = _add_up(d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, total)
         for i in range(n_nodes):
             if parent[i] >= 0:
@@ -235,7 +236,8 @@ def _share(
     score = np.empty(n_nodes)
     for d in range(first, last):
         n = np.int64(0)  # of no literal type, for which `_keep` would be compiled again
-        total[:] = 0.0
+        for i in range(n_nodes):
+            total[i] = 0.0
         length = _add_up(d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, total)
         for i in range(n_nodes):
             if parent[i] >= 0:
