@@ -16,9 +16,11 @@ from leafwise.models._path_mixture import check_positive, check_seed
 from leafwise.models._tree_means import TreeMeans, responses, solve
 from leafwise.models._tree_scores import TableScores, TreeScores, word_lists
 from leafwise.models._word_lists import WordLists
+from leafwise.threads import in_threads
 
 _MOST_CLASSES = 1000  # beyond, only those of the documents that decide on σ
 _TABLE = 1 << 27  # words × classes up to which there can be a table: 1 GiB
+_BLOCK = 1 << 16  # logs taken by a thread at a time
 _MOST_SURE = 1e-12  # a probability is never nearer to 0 or 1, where its logarithm is needed
 
 
@@ -111,7 +113,7 @@ class DirichletTree(CountClassifier):
 
     def _tree_scores(self) -> TreeScores:
         lists, means, parent = self._lists, self._means, self.taxonomy_.parent
-        log_theta = np.log(np.maximum(np.append(means.theta, 1.0), _MOST_SURE))
+        log_theta = _logs(np.append(means.theta, 1.0))
         log_shrink = np.append(0.0, np.log(means.shrink[1:]))
         added = log_theta[:-1] - log_theta[lists.up]
         added -= np.repeat(log_shrink, np.diff(lists.indptr))
@@ -283,6 +285,17 @@ def read_as(X: sparse.csr_matrix, words: str) -> sparse.csr_matrix:
     X = sparse.csr_matrix(X, dtype=np.float64, copy=True)
     X.data = np.sqrt(X.data) if words == "roots" else (X.data > 0).astype(float)
     return X
+
+
+def _logs(p: np.ndarray) -> np.ndarray:
+    """Return the logs of probabilities, none below that of `_MOST_SURE`."""
+    found = np.empty_like(p)
+
+    def work(part: slice) -> None:
+        np.log(np.maximum(p[part], _MOST_SURE), out=found[part])
+
+    in_threads(work, [slice(i, i + _BLOCK) for i in range(0, len(p), _BLOCK)])
+    return found
 
 
 def _entries(indptr: np.ndarray, rows: np.ndarray) -> np.ndarray:

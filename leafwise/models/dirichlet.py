@@ -310,6 +310,7 @@ class HierarchicalDirichlet(DirichletTree):
             most = counts.max(axis=1).toarray().ravel()
             each = 1.0 / np.where(most > 0, most, 1.0) if self.words == "set" else usual
             counts = sparse.csr_matrix(sparse.diags_array(documents * each) @ counts)
+            counts.sort_indices()  # or every sum with it would have to be sorted
             # V's prototypes have every node take part, whether it has a keyword or not.
             possible |= keywords.known[classes.nodes] | (self.init == "prototypes")
             if n_pool:
