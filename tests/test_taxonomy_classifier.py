@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.special import softmax
+from sklearn.base import clone
 
 import leafwise as lw
 from leafwise.exceptions import LabelError, ModelFileError
@@ -140,6 +141,20 @@ def test_held_out_labels_decide_about_neighbours():
         said = "Neighbours did not help, and are left out" in " ".join(model.report_)
         assert said == (spread == "auto")
     assert right["auto"] > 0.9 > right[True]
+
+
+@pytest.mark.parametrize("enough", [True, False])
+def test_fit_says_how_far_it_is(many, enough):
+    """A graph, four ways on each of four parts held out, and the fit; or a graph and the fit."""
+    tree, texts, truth, few = many
+    more = [label if i % 4 == 0 else None for i, label in enumerate(truth)]
+    model = lw.TaxonomyClassifier(tree, keywords=False)
+    told = []
+    model.on_progress = lambda *what: told.append(what)
+    model.fit(texts, more if enough else few)
+    n_steps = 1 + 4 * 4 + 1 if enough else 2
+    assert told == [("Learning", done, n_steps) for done in range(n_steps + 1)]
+    assert clone(model).on_progress is None
 
 
 def test_blocks_change_nothing(pets, pet_texts, monkeypatch):

@@ -32,7 +32,7 @@ from leafwise.cli.options import (
     TextColumn,
     TreeFile,
 )
-from leafwise.cli.talking import progress, say_bad, usage
+from leafwise.cli.talking import progress, say_bad, showing, usage
 from leafwise.exceptions import LeafwiseError
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ def evaluate(
         known: list = list(batch.labels)
         for i in tested:
             known[i] = ()
-        ready = fit(tree or tree_of_labels(corpus), batch.texts, known, language)
+        with showing() as show:
+            tree = tree or tree_of_labels(corpus)
+            ready = fit(tree, batch.texts, known, language, show=show)
     else:
         tested = labelled
     figures = _figures(ready, [batch.texts[i] for i in tested], [batch.labels[i] for i in tested])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -57,15 +57,24 @@ def learn(
             labels.extend(batch.labels)
             yield from batch.texts
 
-    with progress("Learning", corpus):
-        return fit(tree, texts(), labels, language, nodes)
+    with progress("Reading", corpus) as show:
+        return fit(tree, texts(), labels, language, nodes, show)
 
 
 def fit(
-    tree: Taxonomy, texts: Any, labels: Any, language: str, nodes: Any = "auto"
+    tree: Taxonomy,
+    texts: Any,
+    labels: Any,
+    language: str,
+    nodes: Any = "auto",
+    show: Callable[[str, int, int], None] | None = None,
 ) -> TaxonomyClassifier:
+    model = classifier(tree, language, nodes)
+    model.on_progress = show
     with data_errors():
-        return classifier(tree, language, nodes).fit(texts, labels)
+        model.fit(texts, labels)
+    model.on_progress = None
+    return model
 
 
 def classifier(tree: Taxonomy, language: str, nodes: Any = "auto") -> TaxonomyClassifier:

@@ -106,7 +106,7 @@ def _train(
 def _ascend(
     indptr, words, values, square, y, cost, share, soft, w, order, n
 ):  # pragma: no cover - compiled
-    """Set the share of each of the first n to its best value; move those within bounds to the front.
+    """Set the share of each of the first n to its best; move those within bounds to the front.
 
     Returns how many these are.
     """

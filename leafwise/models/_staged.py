@@ -5,6 +5,7 @@ Labels that are held out decide, where there are enough of them; else how far th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,12 +87,26 @@ class Counted(NamedTuple):
         return np.flatnonzero(np.diff(self.membership.indptr))
 
 
+class _Steps:
+    """Tells, each time it is called, that one more step of learning is done."""
+
+    def __init__(self, tell: Callable[[str, int, int], None] | None, n_steps: int):
+        self._tell, self._n_steps, self._done = tell, n_steps, -1
+        self()
+
+    def __call__(self) -> None:
+        self._done += 1
+        if self._tell is not None:
+            self._tell("Learning", self._done, self._n_steps)
+
+
 class StagedClassifier(NodeClassifier):
     """Evidence → spread → generalise, on counts of words."""
 
     model: HierarchicalDirichlet | None
     spread: Any
     linear: Any
+    on_progress: Callable[[str, int, int], None] | None = None
     several_: bool
     model_: HierarchicalDirichlet
     temperature_: float
@@ -111,18 +126,24 @@ class StagedClassifier(NodeClassifier):
         """
         n_labelled = len(counted.labelled)
         ways = self._ways(counted)
+        with_graph = "all" in ways and n_labelled < counted.X.shape[0]
+        parts = self._parts(counted) if n_labelled >= ENOUGH_LABELS else []
+        step = _Steps(self.on_progress, with_graph + len(parts) * len(ways) + 1)
         graph = None
-        if "all" in ways and n_labelled < counted.X.shape[0]:
+        if with_graph:
             graph = self._graph(counted)
-        if n_labelled < ENOUGH_LABELS:
+            step()
+        if not parts:
             fitted = self._fit_stages(counted, graph, ways[0])
+            step()
             said = _said_of_neighbours(fitted.agreed) if ways[0] == "all" else []
             return [*said, f"Probabilities are set by {self._believe(counted, fitted)}."]
-        found = self._hold_out(counted, graph, ways)
+        found = self._hold_out(counted, graph, ways, parts, step)
         # Few labels tell little: without a clear sign against it, the first way is taken.
         wrong = {way: one.wrong for way, one in found.items()}
         way = min(ways, key=lambda way: (clearly_worse(wrong, way), ways.index(way)))
         self._fit_stages(counted, graph, way, sigma=found[way].sigma)
+        step()
         self._belief = found[way].belief
         n_held_out = n_of(len(wrong[way]), "label" if not self.several_ else "document")
         said = []
@@ -165,10 +186,14 @@ class StagedClassifier(NodeClassifier):
         return sparse.csr_matrix(both.maximum(both.T))
 
     def _hold_out(
-        self, counted: Counted, graph: sparse.csr_matrix | None, ways: list[str]
+        self,
+        counted: Counted,
+        graph: sparse.csr_matrix | None,
+        ways: list[str],
+        parts: list[np.ndarray],
+        step: Callable[[], None],
     ) -> dict[str, _HeldOut]:
         """Return, for each way, what becomes of labelled documents that it was not given."""
-        parts = self._parts(counted)
         scored: dict[str, list[np.ndarray]] = {way: [] for way in ways}
         sigma: dict[str, Any] = {}
         for part in parts:
@@ -179,6 +204,7 @@ class StagedClassifier(NodeClassifier):
                 self._fit_stages(some, among, way, sigma=sigma.get(way), again=again)
                 scored[way].append(self._scores(counted.X[part]))
                 sigma[way] = self.model_.sigma_
+                step()
         truth = counted.membership[np.concatenate(parts)].toarray()
         share = 1 - len(parts[0]) / len(counted.labelled)
         found = {}

@@ -83,6 +83,9 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
 
     Attributes
     ----------
+    on_progress : callable or None
+        Set it before `fit`, which calls it with "Learning", the steps that are done, and all steps.
+        Neither a copy nor a file keeps it.
     transduction_ : array, or list of tuples
         The node of each document that `fit` was given: its label, or the best guess.
     report_ : list of str

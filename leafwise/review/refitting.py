@@ -99,7 +99,9 @@ def _carry_out(project: Project, run: Run, say: Tell) -> None:
     counter = counter_of(project.language)
     model = TaxonomyClassifier(state.taxonomy, counter=counter, several=project.several and known)
     labels = pool.labels if project.several else [next(iter(own), None) for own in pool.labels]
+    model.on_progress = lambda what, done, total: say(what, 0.1 + 0.6 * done / total)
     model.fit(pool.texts, labels)
+    model.on_progress = None
     left = pool.unlabelled
     best, sure = _sort(project, run, model, pool, left, say)
     say("Choosing what to ask", 0.95)
