@@ -21,6 +21,7 @@ from leafwise.threads import limited
 K = 30  # neighbours
 CLASSES = 20  # that PLSA shares documents among
 STEPS = 10  # of EM
+COPIES = 4  # of the messages that HierarchicalDirichlet learns from
 
 Work = Callable[[], Any]
 
@@ -59,7 +60,9 @@ def _step(news: Dataset) -> Work:
 
 
 def _dirichlet(news: Dataset) -> Work:
+    """Learn from keywords. What is done between two steps does not grow with the documents."""
     counter, X = _words(news)
+    X = sparse.csr_matrix(sparse.vstack([X] * COPIES))
     return lambda: model_of(EM, news.taxonomy, counter).fit(X)
 
 

@@ -92,7 +92,8 @@ learned from one message in {sample} of the corpus, with its label, and has {mod
 """
 CORES = """\
 The same work in one thread and in two (`leafwise.threads.limited`), in turn, medians of {repeat}:
-the messages of the 20 newsgroups ({documents:,}), for counting three times over.
+the messages of the 20 newsgroups ({documents:,}), for counting three times over, and for the EM of
+`HierarchicalDirichlet` four times.
 """
 WORKERS = """\
 By Dask on this machine: a cluster of one process (`local:1`) and one of two (`local:2`), in turn,

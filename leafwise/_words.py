@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -285,6 +286,12 @@ def number_words(
         pool[: state[4]].copy(), ends[:n].copy(), tags[:n].copy(), is_long[:n].copy(), slots
     )
     return ids[: state[2]], id_ends, new
+
+
+def is_compiled() -> bool:
+    """Whether an earlier run left compiled code behind, so that this one need not compile."""
+    folder = _find_words.stats.cache_path
+    return any(Path(folder).glob("_words._find_words-*.nbi"))
 
 
 @cache

@@ -28,7 +28,7 @@ import typer.main
 from conftest import Ended
 
 import leafwise
-from leafwise import metrics
+from leafwise import _words, metrics
 from leafwise.cli import app, curve
 from leafwise.cli.ending import run
 from leafwise.datasets import NEWSGROUPS_15
@@ -1114,6 +1114,15 @@ def test_curve_leaves_out_bad_rows(call, messy):
     done = call("evaluate", messy, "--curve", *options)
     assert done.code == 0
     assert "Left out 1 bad row; bad-rows.csv says why." in done.err
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_first_run_says_why_it_takes_longer(call, messy, monkeypatch, compiled):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(_words, "is_compiled", lambda: compiled)
+    done = call("evaluate", messy)
+    assert done.code == 0
+    assert ("Compiling, at the first run only" in done.err) != compiled
 
 
 def test_curve_on_a_terminal(call, messy, monkeypatch):

@@ -1,5 +1,7 @@
+import os
 import pickle
 import re
+import subprocess
 import sys
 from collections import Counter
 
@@ -522,3 +524,20 @@ def test_an_explanation_shows_parts_of_compounds():
     assert list(model.predict(["newHTML", "the_matrix"])) == ["web", "numbers"]
     words = [word for word, _ in model.explain("MyHTMLParsing").words]
     assert {"html", "parsing"} <= set(words)
+
+
+def test_it_is_known_whether_an_earlier_run_compiled(tmp_path):
+    code = """
+from leafwise import WordCounter
+from leafwise._words import is_compiled
+before = is_compiled()
+WordCounter().fit(["a word or two"])
+print(before, is_compiled())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("False True\n", "")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from leafwise.cli.talking import progress, showing
+from leafwise.cli.talking import progress, say, showing
 from leafwise.exceptions import LeafwiseError, TaxonomyError
 
 if TYPE_CHECKING:
@@ -69,12 +70,23 @@ def fit(
     nodes: Any = "auto",
     show: Callable[[str, int, int], None] | None = None,
 ) -> TaxonomyClassifier:
+    say_if_first()
     model = classifier(tree, language, nodes)
     model.on_progress = show
     with data_errors():
         model.fit(texts, labels)
     model.on_progress = None
     return model
+
+
+def say_if_first() -> None:
+    """Tell who waits at a terminal why the first run of all takes longer."""
+    if not sys.stderr.isatty():
+        return
+    from leafwise._words import is_compiled
+
+    if not is_compiled():
+        say("Compiling, at the first run only: about ten seconds more.")
 
 
 def classifier(tree: Taxonomy, language: str, nodes: Any = "auto") -> TaxonomyClassifier:
