@@ -124,6 +124,17 @@ def check_workers(client: Client) -> None:
             )
 
 
+def check_room(client: Client, memory: str | int | None) -> None:
+    """Raise where a worker is larger than what it may hold: now, rather than after other work."""
+    from leafwise.streams import Room
+
+    if memory is None:
+        return
+    for found in client.run(Room.of, memory, on_error="return").values():
+        if isinstance(found, Exception):
+            raise found
+
+
 def dask_setup(worker: Any) -> None:
     """Let a local worker pay no heed to Ctrl-C, which is for the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -271,6 +282,7 @@ def classify_files(
     options = dict(corpus_options or {})
     if isinstance(partitions, str | os.PathLike):
         name = os.fspath(partitions)
+        parts.check_outside(name, os.fspath(out))
         partitions = parts.find(name, format=options.get("format"))
     else:
         name = f"{len(partitions):,} partitions"
@@ -279,6 +291,7 @@ def classify_files(
         out = os.path.abspath(parts.local_path(out))
     with lost(client), listing(bad_rows) as listed:
         check_workers(client)
+        check_room(client, memory)
         parts.new_folder(out)
         written = Written(0, 0, 0)
         tasks = _submitted(client, model, partitions, out, options, memory)

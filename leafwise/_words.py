@@ -291,7 +291,7 @@ def number_words(
 def is_compiled() -> bool:
     """Whether an earlier run left compiled code behind, so that this one need not compile."""
     folder = _find_words.stats.cache_path
-    return any(Path(folder).glob("_words._find_words-*.nbi"))
+    return folder is not None and any(Path(folder).glob("_words._find_words-*.nbi"))
 
 
 @cache

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from leafwise import partitions as files
 from leafwise._cluster import check_workers, listing, lost, result_of
 from leafwise.exceptions import DependencyError, LeafwiseError
+from leafwise.labels import is_missing
 from leafwise.models._blocks import Blocks, add, finished
 from leafwise.text import WordCounter
 from leafwise.threads import limited
@@ -225,7 +226,7 @@ def _read_frame(frame: Any, names: _Held) -> Texts:
     texts = frame[names.value["text"]].tolist()
     label = names.value["label"]
     labels = [None] * len(texts) if label is None else frame[label].tolist()
-    return _checked(texts, [None if one is None or one != one else one for one in labels])
+    return _checked(texts, [None if is_missing(one) else one for one in labels])
 
 
 def _read_bag(items: Any, names: _Held) -> Texts:
@@ -235,7 +236,12 @@ def _read_bag(items: Any, names: _Held) -> Texts:
         if isinstance(item, str):
             item = item, None
         elif isinstance(item, dict):
-            item = item.get(text), item.get(label)
+            if text not in item:
+                raise LeafwiseError(
+                    f'The bag holds a mapping without a "{text}": it has '
+                    f'{", ".join(map(str, item))}. Say which key holds the texts: text="body".'
+                )
+            item = item[text], item.get(label)
         if not (isinstance(item, tuple | list) and len(item) == 2):
             raise LeafwiseError(
                 f"The bag holds {item!r:.100}: expected texts, (text, label) pairs, or mappings "
@@ -247,9 +253,11 @@ def _read_bag(items: Any, names: _Held) -> Texts:
 
 
 def _checked(texts: list, labels: list) -> Texts:
-    odd = next((one for one in texts if not isinstance(one, str)), "")
-    if odd != "":
-        raise LeafwiseError(f"A text is {odd!r:.100} ({type(odd).__name__}), expected a string.")
+    odd = [one for one in texts if not isinstance(one, str)]
+    if odd:
+        raise LeafwiseError(
+            f"A text is {odd[0]!r:.100} ({type(odd[0]).__name__}), expected a string."
+        )
     return Texts(texts, labels, b"", 0)
 
 

@@ -22,7 +22,7 @@ from leafwise._version import __version__
 from leafwise.atomic import OUTPUT_ERRORS, check_writable, replacing
 from leafwise.corpus_formats import walk
 from leafwise.corpus_writer import Writer, find_columns, output_format
-from leafwise.exceptions import OutputError
+from leafwise.exceptions import LeafwiseError, OutputError
 
 if TYPE_CHECKING:
     from leafwise.corpus import Batch, Corpus
@@ -41,7 +41,7 @@ def describe(docs: str, **options: Any) -> dict[str, Any]:
     return {
         "DOCS": os.path.abspath(docs),
         "its size": sum(one.st_size for one in found),
-        "its time": f"{datetime.fromtimestamp(changed)}.{nanoseconds:09}",
+        "its date": f"{datetime.fromtimestamp(changed)}.{nanoseconds:09}",
         **options,
         "the version of leafwise": __version__,
     }
@@ -111,14 +111,17 @@ class Unfinished:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise OutputError(f"{path} cannot be read ({error}): {anew}") from None
-        for name in {**job, **self._job}:
-            was, now = job.get(name), self._job.get(name)
-            if was != now:
-                raise OutputError(
-                    f"Cannot go on with {self.output}{SUFFIX}: of the run that began it, {name} "
-                    f"was {_shown(was)}, and now it is {_shown(now)}. Give the same command to go "
-                    f"on, or {anew}"
-                )
+        changed = [
+            f"{name} was {_shown(job.get(name))}, and now it is {_shown(self._job.get(name))}"
+            for name in {**job, **self._job}
+            if job.get(name) != self._job.get(name)
+        ]
+        if changed:
+            raise LeafwiseError(
+                f"Cannot go on with {self.output}{SUFFIX}, which another command began, or this "
+                f"one on other documents: {'; '.join(changed)}. Give the same command to go on, or "
+                f"{anew}"
+            )
         self._state = state
 
     def _write(self, **state: Any) -> None:
@@ -141,7 +144,10 @@ class Unfinished:
         except OSError as error:
             if isinstance(error, OutputError) or error.errno not in OUTPUT_ERRORS:
                 raise
-            raise OutputError(f"Cannot write {self.output}: {error.strerror or error}.") from error
+            raise OutputError(
+                f"Cannot write {self.output}: {error.strerror or error}. What is done is kept: the "
+                "same command goes on from there."
+            ) from error
         finally:
             writer.close()
 

@@ -50,7 +50,7 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
         )
     y = _as_lists(list(y) if isinstance(y, Iterator) else y)
     if _is_nested(y):
-        y = [() if _is_missing(several) else several for several in y]
+        y = [() if is_missing(several) else several for several in y]
         labels = _as_array([label for several in y for label in several])
         documents = np.repeat(np.arange(len(y)), [len(several) for several in y])
         _refuse_nan(labels)
@@ -64,12 +64,12 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
                 f"y is an array of 0 and 1 with {y.shape[1]} columns. Give a list of labels for "
                 "each document; MultiLabelClassifier takes such an array as it is."
             )
-        paths = [join_path(str(name) for name in row if not _is_missing(name)) for row in y]
+        paths = [join_path(str(name) for name in row if not is_missing(name)) for row in y]
         documents = np.array([i for i, path in enumerate(paths) if path], np.int64)
         return Occurrences(_as_array([p for p in paths if p]), documents, len(y), True)
     y = column_or_1d(y, warn=True)
     if y.dtype.kind == "O":
-        labelled = np.array([not _is_missing(label) for label in y], bool)
+        labelled = np.array([not is_missing(label) for label in y], bool)
         y_known = _as_array(y[labelled].tolist())
     else:
         missing = {"i": -1, "U": ""}.get(y.dtype.kind)
@@ -111,7 +111,7 @@ def _is_nested(y: Any) -> bool:
     if not isinstance(y, list | tuple) or not any(isinstance(row, SEVERAL) for row in y):
         return False
     for i, row in enumerate(y):
-        if not (isinstance(row, SEVERAL) or _is_missing(row)):
+        if not (isinstance(row, SEVERAL) or is_missing(row)):
             raise LabelError(
                 f"Document {i} has the label {row!r}, others have lists: expected a list of labels "
                 "for every document, or one label for every document."
@@ -119,7 +119,7 @@ def _is_nested(y: Any) -> bool:
     return True
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
     if label is None or type(label).__name__ == "NAType":  # pandas' own, which compares to nothing
         return True
     return isinstance(label, str | float) and (label == "" or label != label)

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from leafwise.corpus import BAD_KEPT, BadRow, Batch, Corpus
@@ -342,8 +343,24 @@ def no_documents(name: str, n_bad: int) -> CorpusError:
 # ---- writing ------------------------------------------------------------------------------------
 
 
-def new_folder(out: str) -> None:
-    """Make the folder that partitions are written to; one that holds something is refused."""
+def check_outside(docs: str, out: str) -> None:
+    """Refuse to write into the folder that is read: the next run would read what this one wrote."""
+    if is_url(docs) or is_url(out):
+        below = f"{out.rstrip('/')}/".startswith(f"{docs.rstrip('/')}/")
+    else:
+        below = Path(docs).resolve() in Path(local_path(out)).resolve().parents
+    if below:
+        raise OutputError(
+            f"Cannot write {out}: it is inside {docs}, which is read. Name a folder outside of it."
+        )
+
+
+def new_folder(out: str) -> bool:
+    """Make the folder that partitions are written to; one that holds something is refused.
+
+    Returns whether there was none.
+    """
+    made = False
     if is_url(out):
         store, path = open_store(out)
         with _store_errors(out, "write"):
@@ -352,6 +369,7 @@ def new_folder(out: str) -> None:
     else:
         path = local_path(out)
         try:
+            made = not os.path.exists(path)
             os.makedirs(path, exist_ok=True)
             taken = bool(os.listdir(path))
         except FileExistsError:
@@ -362,6 +380,7 @@ def new_folder(out: str) -> None:
         raise OutputError(
             f"Cannot write {out}: the folder is not empty. Empty it, or name a new one."
         )
+    return made
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from leafwise.exceptions import ModelFileError
 from leafwise.taxonomy import Taxonomy
 
 FORMAT = "leafwise-model"
+_NOT_THE_FILE = MemoryError, NameError, ImportError  # of which no bytes in a file are the cause
 VERSION = 1
 
 # The closed set of what a file can hold, by the name that is written into it.
@@ -96,6 +97,8 @@ def read(file: IO[bytes], name: str) -> Any:
         raise ModelFileError(
             f"{name} is not a leafwise model, or only part of one ({error})."
         ) from error
+    except _NOT_THE_FILE:
+        raise
     except Exception as error:  # whatever the bytes were, the file is at fault
         raise ModelFileError(f"{name} is damaged: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -108,6 +111,8 @@ def read(file: IO[bytes], name: str) -> Any:
         )
     try:
         model = _unpack(document["model"], arrays)
+    except _NOT_THE_FILE:
+        raise
     except Exception as error:
         raise ModelFileError(f"{name} is damaged: {error}") from error
     if not hasattr(model, "get_params") or not document["model"]["learned"]:

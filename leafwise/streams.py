@@ -20,20 +20,18 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from leafwise.corpus import Batch, Corpus
 from leafwise.exceptions import LeafwiseError
 from leafwise.labels import Classes, read_labels
 from leafwise.models._blocks import Documents
-from leafwise.models._counts import CountClassifier, TableClassifier
-from leafwise.models._stages import MOST, MOST_WORK
+from leafwise.models._counts import CountClassifier
 from leafwise.models.dirichlet import HierarchicalDirichlet
-from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.models.taxonomy_classifier import TaxonomyClassifier
 from leafwise.stream_blocks import Stream
 from leafwise.stream_memory import Room, bytes_of, shown
+from leafwise.stream_needs import PER_WORD, model_needs, sample_needs
 from leafwise.stream_sample import Sample, draw
 from leafwise.text import WordCounter
 
@@ -45,8 +43,6 @@ OnProgress = Callable[[str, int, int | None], None]
 _END = 0xFF  # what ends each word in a counter's pool
 _ROWS = 20_000  # documents that are counted at a time
 _PER_CHARACTER = 32  # bytes that counting needs for a character of text, at most
-_PER_WORD = 220  # for a word that is known, and for a form of it
-_TO_CHOOSE_SIGMA = 26  # for a word and a class, of which there are a thousand at most
 _WORDS = 0.4  # of the room is for words; they are cut down to half of that
 _TEXTS = 0.125  # of the room is for the texts of a sample: what is made of them is larger
 _ROOMY = 0.9  # of the room is filled by a sample
@@ -81,9 +77,9 @@ def fit(
         )
     if isinstance(model, TaxonomyClassifier):
         found = sample(model, corpus, memory=memory, on_progress=on_progress)
-        if on_progress is not None:
-            on_progress("Learning", 0, None)
+        model.on_progress = on_progress
         model.fit(found.texts, found.labels)
+        model.on_progress = None
         if not found.is_all:
             model.report_.insert(0, _reported(found, memory))
         return model
@@ -101,7 +97,7 @@ def fit(
     with tempfile.TemporaryDirectory(prefix="leafwise-") as folder:
         blocks = Stream(_Counted(counter, classes, pieces), sizes, folder, watch)
         if isinstance(classifier, HierarchicalDirichlet):
-            blocks = blocks.on_disk()
+            blocks = blocks.derive(watch.seen)  # on disk, to be gone through often
         classifier._fit_blocks(blocks, classes)
     return model
 
@@ -122,7 +118,7 @@ def sample(
     left = int(_ROOMY * room.left)
     with _progress(corpus, "Counting", on_progress):
         found = draw(corpus.batches(), int(_TEXTS * room.left))
-    while found.texts and (need := _sample_needs(model, found)) > left:
+    while found.texts and (need := sample_needs(model, found)) > left:
         found = found.first(min(len(found.texts) - 1, int(len(found.texts) * left / need)))
     if not found.texts:
         raise LeafwiseError(
@@ -161,24 +157,6 @@ def _reported(found: Sample, memory: Any) -> str:
         f"is enough: {found.n_kept_labelled:,} of {found.n_labelled:,} with a label, and "
         f"{n_others:,} of the others, by a hash of their text."
     )
-
-
-def _sample_needs(model: TaxonomyClassifier, found: Sample) -> float:
-    """Estimate what learning from documents takes, from measurements.
-
-    Words are counted as they are written, stop words too: there are never more.
-    """
-    counter = WordCounter(compounds=True) if model.counter is None else model.counter
-    X = clone(counter).fit_transform(found.texts)
-    n_documents, n_words = X.shape
-    n_characters = sum(map(len, found.texts))
-    tree = model.taxonomy
-    n_classes = len({one for labels in found.labels for one in labels} if tree is None else tree)
-    tables = _TO_CHOOSE_SIGMA * n_words * min(n_classes, 1000)
-    if max(X.shape) * n_classes <= MOST and X.nnz * n_classes <= MOST_WORK:  # all stages
-        tables = max(tables, 64 * sum(X.shape) * n_classes)
-    need = 2 * n_characters + 200 * X.nnz + 1500 * n_documents + 2 * _PER_WORD * n_words
-    return need + tables
 
 
 def _parts(model: Any) -> tuple[WordCounter, CountClassifier]:
@@ -282,7 +260,7 @@ def _learn_words(
 def _size_of_words(counter: WordCounter) -> int:
     known = counter._known_words()
     n_forms = 0 if known.spelling.as_written else known.forms.n
-    return _PER_WORD * (len(counter._totals) + n_forms) + 4 * len(counter._pool)
+    return PER_WORD * (len(counter._totals) + n_forms) + 4 * len(counter._pool)
 
 
 def _drop_rare(counter: WordCounter, room: float) -> tuple[int, int]:
@@ -308,12 +286,19 @@ class _Watch:
 
     def __init__(self, model: CountClassifier, n_classes: int, room: Room, memory: Any):
         self._model, self._n_classes, self._room, self._memory = model, n_classes, room, memory
+        self._lengths = np.zeros(0, int)  # of the documents with most words
+
+    def seen(self, block: Documents) -> Documents:
+        """Take note of a block that is counted, and return it."""
+        lengths = np.append(self._lengths, np.diff(block.X.indptr))
+        self._lengths = np.sort(lengths)[-getattr(self._model, "sample_size", 1) :]
+        return block
 
     def __call__(self, found: Any) -> None:
         counts: Any = found[0] if isinstance(found, tuple) else None
         if not sparse.issparse(counts) or counts.shape[0] != self._n_classes:
             return
-        need = _model_needs(self._model, counts.nnz, *counts.shape)
+        need = model_needs(self._model, self._lengths, counts.nnz, *counts.shape)
         if need > self._room.left:
             name = type(self._model).__name__
             raise LeafwiseError(
@@ -321,14 +306,3 @@ class _Watch:
                 f"about {shown(need)}, and memory={self._memory!r} leaves {shown(self._room.left)}."
                 " Give it more, or count fewer words: WordCounter(min_count=5), say."
             )
-
-
-def _model_needs(model: CountClassifier, n_pairs: int, n_classes: int, n_words: int) -> float:
-    """Estimate what parameters take that are derived from counts, and the counts themselves."""
-    cells = n_classes * n_words
-    if isinstance(model, NaiveBayes):
-        return 80 * n_pairs + (8 * cells if cells <= 1 << 25 else 0)
-    if isinstance(model, TableClassifier):
-        return max(260 * n_pairs, (60 * n_pairs + 32 * cells) if cells <= 1 << 27 else 0)
-    auto = isinstance(model, HierarchicalDirichlet) and isinstance(model.sigma, str)
-    return 140 * n_pairs + (_TO_CHOOSE_SIGMA * min(n_classes, 1000) * n_words if auto else 0)

@@ -236,6 +236,25 @@ def test_a_folder_that_is_not_empty_is_refused(model, client, tmp_path):
     assert list(files_of(tmp_path)) == ["docs/a.csv"]
 
 
+def test_a_folder_within_the_one_that_is_read_is_refused(model, client, tmp_path):
+    write(tmp_path / "docs" / "a.csv", made_up(10, 1))
+    for docs, out in [
+        (tmp_path / "docs", tmp_path / "docs" / "b" / "out"),
+        ("memory://d", "memory://d/o"),
+    ]:
+        with pytest.raises(OutputError, match=r"it is inside .*, which is read"):
+            classify_files(model, docs, out, client=client)
+    assert list(files_of(tmp_path)) == ["docs/a.csv"]
+    classify_files(model, tmp_path / "docs", tmp_path / "docs-sorted", client=client)
+
+
+def test_workers_that_are_too_large_are_told_before_anything_is_done(model, client, tmp_path):
+    write(tmp_path / "docs" / "a.csv", made_up(10, 1))
+    with pytest.raises(LeafwiseError, match=r"memory='300MiB' is too little: Python, its libra"):
+        classify_files(model, tmp_path / "docs", tmp_path / "out", client=client, memory="300MiB")
+    assert not (tmp_path / "out").exists()
+
+
 # ---- bad rows -----------------------------------------------------------------------------------
 
 
@@ -510,6 +529,11 @@ def test_the_command_learns_from_all_files(call, tmp_path):
         (["--scheduler", "local:0", "-o", "out"], 2, '--scheduler: "local:0" is no scheduler. Exp'),
         (["--scheduler", "local:2"], 2, "--scheduler writes a file for each that it reads. Name a"),
         (["--scheduler", "local:2", "-o", "docs"], 3, "Cannot write docs: the folder is not empty"),
+        (
+            ["--scheduler", "local:2", "-o", "docs/out"],
+            3,
+            "Cannot write docs/out: it is inside doc",
+        ),
         (["--scheduler", "local:2", "-o", "out", "--bad-rows", "b.csv"], 2, "--bad-rows lists wha"),
         (["--scheduler", "local:2", "-o", "out", "--resume"], 2, "--resume is for one file."),
         (
@@ -536,6 +560,7 @@ def test_the_command_when_nobody_answers(call, tmp_path):
     assert ended.code == 1
     assert ended.err.startswith("Error: No scheduler answers at tcp://127.0.0.1:9: ")
     assert ended.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_command_waits_for_workers(model_file, on_one_machine, tmp_path):

@@ -236,6 +236,39 @@ def test_data(client, drawn, texts, expected, kind, tmp_path):
     assert_same(model, expected, texts)
 
 
+def test_a_dataframe_without_some_labels(client, drawn, texts):
+    import dask.dataframe
+
+    some_labels = [label if i % 3 == 0 else None for i, label in enumerate(drawn.labels)]
+    expected = make_pipeline(WORDS(), lw.HierarchicalDirichlet(TREE)).fit(texts, some_labels)
+    for missing in (None, np.nan, pd.NA, ""):
+        labels = [missing if label is None else label for label in some_labels]
+        frame = pd.DataFrame({"text": texts, "label": labels})
+        data = dask.dataframe.from_pandas(frame, npartitions=3)
+        model = make_pipeline(WORDS(), lw.HierarchicalDirichlet(TREE))
+        cluster.fit(model, data, client=client)
+        assert_same(model, expected, texts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("dataframe", r"A text is (<NA>|nan|None) \(.*\), expected a string\."),
+        ("bag", 'The bag holds a mapping without a "text": it has body, label. Say which key hol'),
+    ],
+)
+def test_texts_that_are_not_there(client, kind, message):
+    import dask.bag
+    import dask.dataframe
+
+    frame = pd.DataFrame({"text": ["word1 word2", None], "label": ["a", "b"]})
+    data = dask.dataframe.from_pandas(frame, npartitions=1)
+    if kind == "bag":
+        data = dask.bag.from_sequence([{"body": "word1", "label": "a"}], npartitions=1)
+    with pytest.raises(LeafwiseError, match=message):
+        cluster.fit(make_pipeline(WORDS(), lw.NaiveBayes()), data, client=client)
+
+
 def test_bad_rows_are_reported_as_elsewhere(client, drawn, texts, tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()

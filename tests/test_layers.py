@@ -43,7 +43,7 @@ LAYERS = [
     {"persistence"},
     {"store"},
     {"papers"},
-    {"streams", "stream_blocks", "stream_memory", "stream_sample"},
+    {"streams", "stream_blocks", "stream_memory", "stream_needs", "stream_sample"},
     {"demo", "filling", "growing"},
     {"distributed", "_cluster", "_workers"},
     {"review"},

@@ -9,6 +9,7 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 
 import leafwise as lw
+from leafwise import persistence
 from leafwise.exceptions import ModelFileError, OutputError
 
 
@@ -133,6 +134,16 @@ def test_a_zip_of_something_else(tmp_path):
         archive.writestr("readme.txt", "hello")
     with pytest.raises(ModelFileError, match="is damaged"):
         lw.load(tmp_path / "other")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), NameError("bug")])
+def test_a_fault_that_is_not_the_files_is_not_laid_on_it(saved, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(persistence, "_unpack", fail)
+    with pytest.raises(type(error)):
+        lw.load(saved)
 
 
 def test_a_newer_format(saved, tmp_path):

@@ -183,14 +183,17 @@ def test_another_run_does_not_go_on(call, begun, monkeypatch):
     usual = ("classify", "-m", "pets.model", "docs.csv", "--skip-bad", "-o", "o.csv", "--resume")
     anew = 'Give the same command to go on, or delete the folder to start anew: rm -r "o.csv.unfin'
     other = call(*usual, "--min-confidence", 0.5)
-    assert other.code == 3
-    assert "--min-confidence was not given, and now it is 0.5." in other.err
+    assert other.code == 1
+    assert "--min-confidence was not given, and now it is 0.5. Give the same" in other.err
     assert anew in other.err
     with open("docs.csv", "a") as file:
         file.write("x,one more,\n")
     other = call(*usual)
-    assert other.code == 3
-    assert re.search(r"began it, its size was \d+, and now it is \d+", other.err)
+    assert other.code == 1
+    changed = (
+        r"documents: its size was \d+, and now it is \d+; its date was .*, and now it is .*\. G"
+    )
+    assert re.search(changed, other.err)
     shutil.copy2("docs.csv", "other.csv")
     assert "DOCS was " in call(*usual[:3], "other.csv", *usual[4:]).err
     Path("o.csv.unfinished/state.json").write_text("{")
@@ -199,13 +202,39 @@ def test_another_run_does_not_go_on(call, begun, monkeypatch):
     assert call(*usual).code == 0
 
 
+def test_a_full_disk_loses_nothing(home, tmp_path):
+    """Files may grow to a size that some batches fit in, and not all; then to any size."""
+    resource = pytest.importorskip("resource")
+    command = [sys.executable, "-m", "leafwise", "classify", "-m", "pets.model", "docs.csv"]
+    command += ["--skip-bad", "-o", "full.csv", "--resume"]
+    ended = subprocess.run(
+        command,
+        cwd=home,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000)),
+    )
+    assert ended.returncode == 3
+    assert ended.stderr.endswith(
+        "Error: Cannot write full.csv: File too large. What is done is kept: the same command goes "
+        "on from there.\n"
+    )
+    done = n_done(home, "full.csv")
+    assert 0 < done < N_ROWS
+    ended = subprocess.run(command, cwd=home, env=ENVIRONMENT, capture_output=True, text=True)
+    assert (ended.returncode, f"Going on after {done:,} documents." in ended.stderr) == (0, True)
+    subprocess.run([*command[:-2], "at-once.csv"], cwd=home, env=ENVIRONMENT, check=True)
+    assert (home / "full.csv").read_bytes() == (home / "at-once.csv").read_bytes()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
 def test_another_model_does_not_go_on(call, begun, monkeypatch, pets, pet_texts, pet_labels):
     monkeypatch.chdir(begun)
     lw.TaxonomyClassifier(pets).fit(pet_texts[1:], pet_labels[1:]).save("pets.model")
     usual = ("classify", "-m", "pets.model", "docs.csv", "--skip-bad", "-o", "o.csv", "--resume")
     other = call(*usual)
-    assert other.code == 3
+    assert other.code == 1
     assert re.search("--model was the model [0-9a-f]+, and now it is the model", other.err)
     assert not Path("o.csv").exists()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,7 +56,7 @@ def classify_on_cluster(
     options : text, label, id, format and encoding: see `Corpus`
     """
     from leafwise import partitions as parts
-    from leafwise._cluster import classify_files, connect, local_workers
+    from leafwise._cluster import check_room, classify_files, connect, local_workers
 
     try:
         local_workers(scheduler)
@@ -66,13 +67,18 @@ def classify_on_cluster(
     listing = bad_rows_file(skip_bad, bad_rows)
     if listing is not None:
         check_writable(listing)
+    parts.check_outside(docs, output)
     partitions = parts.find(docs, format=options.get("format"))
-    parts.new_folder(output)  # now, rather than after learning
+    made = parts.new_folder(output)  # now, rather than after learning
     options["skip_bad"] = skip_bad
     try:
         with connect(scheduler) as client:
             if not client.nthreads():
                 say(f"{scheduler} has no workers yet. To start one: dask worker {scheduler}")
+            try:
+                check_room(client, memory)
+            except LeafwiseError as error:
+                usage(f"--memory, for each worker: {error}")
             model = prepare(parts.Joined(partitions, docs, taxonomy=tree, **options))
             with _bar(len(partitions)) as show:
                 written = classify_files(
@@ -87,6 +93,9 @@ def classify_on_cluster(
                 )
     except BaseException:
         parts.clear(output)  # what was being written when the workers were ended
+        if made:
+            with suppress(OSError):  # it holds files that were done
+                os.rmdir(parts.local_path(output))
         raise
     if written.n_bad:
         say(f"Left out {count(written.n_bad, 'bad row')}; {listing} says why.")

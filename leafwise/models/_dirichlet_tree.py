@@ -18,7 +18,7 @@ from leafwise.models._tree_scores import TableScores, TreeScores, word_lists
 from leafwise.models._word_lists import WordLists
 from leafwise.threads import in_threads
 
-_MOST_CLASSES = 1000  # beyond, only those of the documents that decide on σ
+MOST_CLASSES = 1000  # beyond, only those of the documents that decide on σ
 _TABLE = 1 << 27  # words × classes up to which there can be a table: 1 GiB
 _BLOCK = 1 << 16  # logs taken by a thread at a time
 _MOST_SURE = 1e-12  # a probability is never nearer to 0 or 1, where its logarithm is needed
@@ -192,7 +192,7 @@ class DirichletTree(CountClassifier):
         """
         own = membership.indices
         columns = self._live
-        if len(columns) > _MOST_CLASSES:
+        if len(columns) > MOST_CLASSES:
             columns = np.unique(own)
         if len(own) == 0 or len(columns) < 2:
             return 1.0

@@ -44,10 +44,10 @@ from leafwise.models.graph import average_graphs, neighbor_graph
 from leafwise.models.harmonic import HarmonicClassifier
 
 ENOUGH_LABELS = 50  # from here on some are held out, to learn how far the model can be believed
-_MANY_LABELS = 1000  # from here on one part of them does; with fewer, each part in turn
+MANY_LABELS = 1000  # from here on one part of them does; with fewer, each part in turn
 _N_PARTS = 4
 _LARGE = 40_000_000  # words in documents, times nodes, from which on there are two parts
-_SAMPLE = 5_000  # documents that tell as much about that as all of them would
+SAMPLE = 5_000  # documents that tell as much about that as all of them would
 _FEW_DOCUMENTS = 100  # below, neighbours and linear scores tell nothing
 _MODEL = 0.02  # what the model counts beside linear scores: for words and nodes that these lack
 _MODEL_ALONE = 0.2  # the same where nothing was spread: all that they know is from the model
@@ -226,13 +226,13 @@ class StagedClassifier(NodeClassifier):
             part = deal(counted.membership[labelled].toarray() > 0, n_parts, rng)
             return [labelled[part == i] for i in range(n_parts)]
         drawn = rng.permutation(labelled)
-        if len(labelled) < _MANY_LABELS:
+        if len(labelled) < MANY_LABELS:
             return np.array_split(drawn, n_parts)
         return [drawn[: min(len(labelled) // 5, self._sample_size)]]
 
     @property
     def _sample_size(self) -> int:
-        return min(_SAMPLE, max(200, 4 * BLOCK_SCORES // len(self.nodes_)))
+        return min(SAMPLE, max(200, 4 * BLOCK_SCORES // len(self.nodes_)))
 
     def _fit_stages(
         self,
