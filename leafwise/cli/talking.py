@@ -76,7 +76,9 @@ class Pace:
         said = [count(self.documents, "document")] if self.documents else []
         if total:
             said.append(f"{100 * done // total} %")
-            if self._before < done < total:  # by how fast it was lately: rows that were done before fly by
+            if (
+                self._before < done < total
+            ):  # by how fast it was lately: rows that were done before fly by
                 left = (total - done) * (now - self._since) / (done - self._before)
                 said.append(f"about {duration(left)} left")
         if said:

@@ -193,7 +193,7 @@ def e_step(
         return bound, counts
 
     if items == "shared":  # a table per thread rather than per block, or memory would go
-        blocks = _join(blocks, n_threads())
+        blocks = parts_of(rows.indptr)
     results = in_threads(work, blocks)
     if items == "shared":
         shared = [counts for _, counts in results]
@@ -209,8 +209,10 @@ def _blocks(indptr: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(edges[:-1].tolist(), edges[1:].tolist()))
 
 
-def _join(blocks: list[tuple[int, int]], n: int) -> list[tuple[int, int]]:
-    parts = [part for part in np.array_split(np.arange(len(blocks)), n) if len(part)]
+def parts_of(indptr: np.ndarray) -> list[tuple[int, int]]:
+    """Cut rows into a part for each thread, of whole blocks."""
+    blocks = _blocks(indptr)
+    parts = [part for part in np.array_split(np.arange(len(blocks)), n_threads()) if len(part)]
     return [(blocks[part[0]][0], blocks[part[-1]][1]) for part in parts]
 
 

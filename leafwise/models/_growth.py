@@ -17,8 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from leafwise.models._blocks import Blocks, PerDocument
-from leafwise.models._em import Rows, Sharing, e_step, run_em
+from leafwise.models._em import Rows, Sharing, e_step, parts_of, run_em
 from leafwise.models._path_mixture import to_shares
+from leafwise.threads import in_threads
 
 _TINY = 1e-300
 HELD_OUT = 0.1  # of the occurrences, to decide on the number of leaves
@@ -359,7 +360,16 @@ def _only(X: sparse.csr_matrix, words: np.ndarray, there: np.ndarray) -> sparse.
 
 
 def _there_and_back(X: sparse.csr_matrix, b: np.ndarray, one_over_row: np.ndarray) -> np.ndarray:
-    return X.T @ (one_over_row * (X @ b))
+    """Return Xᵀ (X b / rows), in one pass over the counts."""
+    rows = _rows(X)
+
+    def work(part: tuple[int, int]) -> np.ndarray:
+        back = np.zeros(X.shape[1])
+        _add_there_and_back(*part, *rows, b, one_over_row, back)
+        return back
+
+    found = in_threads(work, parts_of(rows.indptr))
+    return sum(found[1:], start=found[0]) if found else np.zeros(X.shape[1])
 
 
 def _rows(X: sparse.csr_matrix) -> Rows:
@@ -422,6 +432,19 @@ def _with_data(X: sparse.csr_matrix, data: np.ndarray) -> sparse.csr_matrix:
     part = sparse.csr_matrix((data, X.indices.copy(), X.indptr.copy()), X.shape)
     part.eliminate_zeros()
     return part
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_there_and_back(
+    first, last, indptr, item, mass, b, one_over_row, back
+):  # pragma: no cover - compiled
+    for r in range(first, last):
+        there = 0.0
+        for e in range(indptr[r], indptr[r + 1]):
+            there += mass[e] * b[item[e]]
+        there *= one_over_row[r]
+        for e in range(indptr[r], indptr[r + 1]):
+            back[item[e]] += there * mass[e]
 
 
 @numba.njit(nogil=True, cache=True)
