@@ -23,6 +23,7 @@ of leafwise is in bold. Accuracy over many draws, and with keywords alone, is in
 [accuracy](accuracy.md).
 
 """
+_FAMILY = "the growth of the family"
 TITLES = {
     "count": "Words to counts",
     "classify": "Counts to labels",
@@ -187,8 +188,12 @@ def write_page(lines: list[Line], out: Path, more: str = "") -> None:
     """Write the page, and its figures beside it; `more` goes at the end."""
     tables = tables_of(lines)
     text = PAGE.format(**lines[0])
-    if not more:
-        text += "Cold start and the growth of the family were not part of this run.\n\n"
+    cold = any(line["part"] == "cold" for line in lines)
+    missing = [name for name, there in (("Cold start", cold), (_FAMILY, more)) if not there]
+    if missing:
+        were = "was" if len(missing) == 1 else "were"
+        said = " and ".join(missing)
+        text += f"{said[0].upper()}{said[1:]} {were} not part of this run.\n\n"
     text += _summary(tables, lines)
     for part, title in TITLES.items():
         own = [table for table in tables if table.part == part]
