@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
@@ -395,7 +396,7 @@ def test_stop_words_are_counted_where_they_matter(many):
     assert given.fit(texts, y).counter_.stop_words == "english"  # as asked
 
 
-def test_which_counts_are_clearly_better(many):
+def test_which_counts_are_clearly_better(many, monkeypatch):
     _, texts, y, _ = many
     X = lw.WordCounter().fit_transform(texts)
     own = lw.labels.Classes.of_labels(lw.labels.read_labels(y))
@@ -404,6 +405,12 @@ def test_which_counts_are_clearly_better(many):
     assert _staged.clearly_better(shuffled, X, membership)
     assert not _staged.clearly_better(X, shuffled, membership)
     assert not _staged.clearly_better(X, X, membership)
+    # There is no table of words that no document has, nor one that is too large.
+    wide = sparse.hstack([sparse.csr_matrix((240, 9)), X], format="csr")
+    monkeypatch.setattr(_staged, "MOST", X.shape[1] * membership.shape[1])
+    assert _staged.clearly_better(shuffled, wide, membership)
+    monkeypatch.setattr(_staged, "MOST", X.shape[1] * membership.shape[1] - 1)
+    assert not _staged.clearly_better(shuffled, wide, membership)
 
 
 # ---- why ----------------------------------------------------------------------------------------
