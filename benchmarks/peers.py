@@ -181,13 +181,30 @@ def machine() -> dict[str, Any]:
     }
 
 
+def read_lines(files: list[Path]) -> list[dict[str, Any]]:
+    """Read what runs have printed; a later run replaces the tables that it has, as a whole."""
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for file in files:
+        own: dict[Any, list[dict[str, Any]]] = {}
+        for printed in file.read_text(encoding="utf-8").splitlines():
+            if printed.startswith("{"):
+                line = json.loads(printed)
+                table = tuple(line.get(key) for key in ("part", "corpus", "size"))
+                own.setdefault(table, []).append(line)
+        found |= own
+    return [line for lines in found.values() for line in lines]
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder of the corpora")
     parser.add_argument("--out", type=Path, help="the page to write; figures are put beside it")
     parser.add_argument("--only", nargs="*", choices=list(PARTS), help="parts of the page")
     parser.add_argument(
-        "--lines", type=Path, help="write the page of what a run has printed so far"
+        "--lines",
+        type=Path,
+        nargs="+",
+        help="write the page of what a run has printed so far; of work in several files, the last",
     )
     parser.add_argument("--small", action="store_true", help="little work, to see that it runs")
     parser.add_argument("--one", nargs=2, metavar=("PART", "NAME"), help=argparse.SUPPRESS)
@@ -197,9 +214,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(json.dumps(measured(*args.one, pickle.loads(args.work.read_bytes()))))
         return
     if args.lines:
-        printed = args.lines.read_text(encoding="utf-8").splitlines()
-        lines = [machine(), *(json.loads(line) for line in printed if line.startswith("{"))]
-        write_page(lines, args.out)
+        write_page([machine(), *read_lines(args.lines)], args.out, n_runs=len(args.lines))
         return
     jobs = [j for j in (SMALL_JOBS if args.small else JOBS) if not args.only or j.part in args.only]
     lines = [machine()]

@@ -184,7 +184,7 @@ def tables_of(lines: list[Line]) -> list[Table]:
     return [Table(group) for group in groups.values()]
 
 
-def write_page(lines: list[Line], out: Path, more: str = "") -> None:
+def write_page(lines: list[Line], out: Path, more: str = "", n_runs: int = 1) -> None:
     """Write the page, and its figures beside it; `more` goes at the end."""
     tables = tables_of(lines)
     text = PAGE.format(**lines[0])
@@ -194,6 +194,8 @@ def write_page(lines: list[Line], out: Path, more: str = "") -> None:
         were = "was" if len(missing) == 1 else "were"
         said = " and ".join(missing)
         text += f"{said[0].upper()}{said[1:]} {were} not part of this run.\n\n"
+    if n_runs > 1:
+        text += f"The tables are of {n_runs} runs, each table of one.\n\n"
     text += _summary(tables, lines)
     for part, title in TITLES.items():
         own = [table for table in tables if table.part == part]

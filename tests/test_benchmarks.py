@@ -370,3 +370,16 @@ class TestGrowth:
         page = (tmp_path / "page.md").read_text()
         assert "| 1,000,000 | streams, 4GiB | HierarchicalMixture | 6 min | 1.5 GiB |" in page
         assert "| *100,000,000* | *streams* | *HierarchicalMixture* | *10 h* | *1.5 GiB* |" in page
+
+
+def test_a_later_run_replaces_the_tables_that_it_has(tmp_path):
+    def line(corpus, name, fit):
+        return {"part": "count", "corpus": corpus, "size": None, "name": name, "fit": fit}
+
+    first = [line("a", "x", 1), line("a", "y", 2), line("b", "x", 3)]
+    later = [line("a", "x", 4)]
+    for name, lines in (("first", first), ("later", later)):
+        text = "a word of warning\n" + "".join(json.dumps(one) + "\n" for one in lines)
+        (tmp_path / name).write_text(text)
+    found = peers.read_lines([tmp_path / "first", tmp_path / "later"])
+    assert found == [line("a", "x", 4), line("b", "x", 3)]
