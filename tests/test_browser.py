@@ -299,9 +299,9 @@ def test_answer_waits_for_the_server_and_is_not_lost(chromium, project, status):
             route.fulfill(status=status, body="{}")
 
     with serving(project) as base, looking(chromium, base) as page:
+        page.route("**/review/answer", fail)  # a page that is open may slip past a new route
         page.goto("/review")
         key = key_shown(page)
-        page.route("**/review/answer", fail)
         page.keyboard.press("Enter")
         page.wait_for_selector("#unsaved:has-text('is not saved yet')")
         assert key_shown(page) == key
@@ -329,9 +329,9 @@ def test_answer_whose_receipt_was_lost_counts_once(chromium, project):
             route.continue_()
 
     with serving(project) as base, looking(chromium, base) as page:
+        page.route("**/review/answer", lose)
         page.goto("/review")
         key = key_shown(page)
-        page.route("**/review/answer", lose)
         page.keyboard.press("Enter")
         page.wait_for_selector("#session:has-text('1 answered in this session')")
         assert lost[0].status == 200
@@ -376,9 +376,9 @@ def test_enter_on_a_conflict_keeps_theirs(chromium, project):
 
 def test_answer_kept_over_a_closed_tab_is_saved_before_the_next_shows(chromium, project):
     with serving(project) as base, looking(chromium, base) as page:
+        page.route("**/review/answer", lambda route: route.abort())
         page.goto("/review")
         key = key_shown(page)
-        page.route("**/review/answer", lambda route: route.abort())
         page.keyboard.press("Enter")
         page.wait_for_selector("#unsaved:has-text('is not saved yet')")
         again = page.context.new_page()
