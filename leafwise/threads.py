@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -38,12 +39,26 @@ def limited(n: int) -> Iterator[None]:
 def in_threads(
     work: Callable[[Part], Result], parts: Iterable[Part], n: int | None = None
 ) -> list[Result]:
-    """Map work that holds no lock over parts, in their order, in at most n threads."""
+    """Map work that holds no lock over parts, in at most n threads, the caller's among them."""
     parts = list(parts)
     n = min(len(parts), n or n_threads())
     if n < 2:
         return [work(part) for part in parts]
-    # A thread starts without the caller's context, and so without its limit.
-    contexts = [copy_context() for _ in parts]
-    with ThreadPoolExecutor(n) as pool:
-        return list(pool.map(lambda context, part: context.run(work, part), contexts, parts))
+    results: list[Any] = [None] * len(parts)
+    todo: deque[tuple[int, Part] | None] = deque([*enumerate(parts), *[None] * n])
+
+    def take() -> None:
+        try:
+            while (one := todo.popleft()) is not None:
+                results[one[0]] = work(one[1])
+        except BaseException:
+            todo.extendleft([None] * n)  # nobody begins another part
+            raise
+
+    with ThreadPoolExecutor(n - 1) as pool:
+        # A thread starts without the caller's context, and so without its limit.
+        others = [pool.submit(copy_context().run, take) for _ in range(n - 1)]
+        take()  # a caller that waits leaves its core idle, or has two threads share another
+    for other in others:
+        other.result()
+    return results

@@ -1,6 +1,7 @@
 """Threads: results in order, and one limit that holds everywhere."""
 
 import threading
+import time
 from contextlib import suppress
 
 import pytest
@@ -66,9 +67,40 @@ def test_a_limit_of_no_thread_is_refused():
         limited(0).__enter__()
 
 
-def test_what_fails_in_a_thread_fails():
-    with limited(2), pytest.raises(ZeroDivisionError):
-        in_threads(lambda part: 1 / part, [1, 0])
+def test_the_caller_is_one_of_the_threads():
+    together = threading.Barrier(3, timeout=30)
+
+    def name(_):
+        together.wait()
+        return threading.current_thread().name
+
+    with limited(3):
+        names = in_threads(name, range(3))
+    assert threading.current_thread().name in names
+    assert len(set(names)) == 3
+
+
+@pytest.mark.parametrize("where", ["the caller", "another thread"])
+def test_what_fails_in_a_thread_fails_and_no_part_begins_after_it(where):
+    own = threading.current_thread()
+    together = threading.Barrier(2, timeout=30)
+    failed = threading.Event()
+    begun = []
+
+    def work(part):
+        begun.append(part)
+        together.wait()
+        if (threading.current_thread() is own) == (where == "the caller"):
+            try:
+                raise KeyError(part)
+            finally:
+                failed.set()
+        failed.wait(30)
+        time.sleep(0.2)  # until the other has said so
+
+    with limited(2), pytest.raises(KeyError):
+        in_threads(work, range(100))
+    assert sorted(begun) == [0, 1]
 
 
 @pytest.mark.parametrize(("n_jobs", "expected"), [(-1, 3), (2, 2)])

@@ -24,6 +24,7 @@ from leafwise.threads import in_threads
 _TINY = 1e-300
 HELD_OUT = 0.1  # of the occurrences, to decide on the number of leaves
 HERE = 10_000_000  # entries of a class that is split here, wherever its documents are
+_WORDS = 1 << 13  # words at a time, where topics are gone through
 _NEGLIGIBLE = 1e-6  # share of an occurrence that is left out when a class is looked at alone
 _POWER_STEPS = 50  # to find the direction in which a class comes apart
 _START = 0.3  # how far copies are moved along it, in standard deviations of log P(j | ν)
@@ -163,40 +164,63 @@ class Cooccurrences:
     def maximise(self, s: Statistics, p: Parameters, paths: list[list[int]]) -> Parameters:
         """Take shares of the expected counts (G eq. 7-8)."""
         topics = np.zeros_like(p.topics)
-        levels = []
-        for k, path in enumerate(paths):
-            parts = s.by_word[:, k] * self._among_levels(p, path, k, s)
-            levels.append(to_shares(parts.sum(axis=1)[None])[0])
-            topics[path] += parts
+
+        def work(words: slice) -> list[np.ndarray]:
+            levels = []
+            for k, path in enumerate(paths):
+                parts = s.by_word[words, k] * self._among_levels(p, path, k, s, words)
+                levels.append(parts.sum(axis=1))
+                topics[path, words] += parts
+            return levels
+
+        of_words = in_threads(work, self._slices(s.sharing))
+        levels = tuple(to_shares(np.sum(of_leaf, axis=0)[None])[0] for of_leaf in zip(*of_words))
         used = topics.any(axis=1)
         topics[used] /= topics[used].sum(axis=1, keepdims=True)
         topics[~used] = p.topics[~used]
-        return Parameters(s.by_document / self.total, tuple(levels), topics)
+        return Parameters(s.by_document / self.total, levels, topics)
 
-    def _raised(self, p: Parameters, path: list[int], k: int, sharing: Sharing) -> np.ndarray:
+    def _slices(self, sharing: Sharing) -> list[slice]:
+        """Cut words, which what is drawn for them must not depend on."""
+        n = len(self.word_totals)
+        step = n if sharing.variant == "sem" else _WORDS
+        return [slice(start, start + step) for start in range(0, n, step)]
+
+    def _raised(
+        self, p: Parameters, path: list[int], k: int, sharing: Sharing, words: slice
+    ) -> np.ndarray:
         """Return P(ν | α) P(j | ν), levels × words, to the power β where topics have it too."""
-        parts = p.levels[k][:, None] * p.topics[path]
+        parts = p.levels[k][:, None] * p.topics[path, words]
         return parts**sharing.beta if self.both else parts
 
     def _all_drawn(self, p: Parameters, paths: list[list[int]], sharing: Sharing) -> np.ndarray:
         """Return P(j | α), words × classes, to the power β."""
-        drawn = np.stack([self._drawn(p, paths, k, sharing) for k in range(len(paths))], axis=1)
-        return drawn if self.both else drawn**sharing.beta
+        drawn = np.empty((len(self.word_totals), len(paths)))
 
-    def _drawn(self, p: Parameters, paths: list[list[int]], k: int, sharing: Sharing) -> np.ndarray:
-        parts = self._raised(p, paths[k], k, sharing)
-        return parts.max(axis=0) if sharing.variant == "cem" else parts.sum(axis=0)
+        def work(words: slice) -> None:
+            for k, path in enumerate(paths):
+                parts = self._raised(p, path, k, sharing, words)
+                drawn[words, k] = (
+                    parts.max(axis=0) if sharing.variant == "cem" else parts.sum(axis=0)
+                )
+            if not self.both:
+                drawn[words] **= sharing.beta
 
-    def _among_levels(self, p: Parameters, path: list[int], k: int, s: Statistics) -> np.ndarray:
+        in_threads(work, self._slices(sharing))
+        return drawn
+
+    def _among_levels(
+        self, p: Parameters, path: list[int], k: int, s: Statistics, words: slice
+    ) -> np.ndarray:
         """Return what share of a word's occurrences in a class each topic has (G eq. 6)."""
-        parts = self._raised(p, path, k, s.sharing)
+        parts = self._raised(p, path, k, s.sharing, words)
         if s.sharing.variant == "cem":
             return (np.arange(len(path))[:, None] == parts.argmax(axis=0)).astype(np.float64)
         total = parts.sum(axis=0)
         shares = np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
         if s.sharing.variant == "sem":
             shares[0, total == 0] = 1.0
-            n = np.ceil(s.by_word[:, k]).astype(np.int64)
+            n = np.ceil(s.by_word[words, k]).astype(np.int64)
             rng = np.random.default_rng([s.sharing.seed, k])
             shares = rng.multinomial(n, shares.T / shares.sum(axis=0)[:, None]).T / np.maximum(n, 1)
         return shares
@@ -332,15 +356,21 @@ def leading_direction(blocks: Blocks) -> tuple[np.ndarray, float]:
     b = np.random.default_rng(0).standard_normal(len(share))  # any that is not in a corner
     sigma = 0.0
     for _ in range(_POWER_STEPS):
-        b -= share @ b
-        size = np.sqrt(share @ b**2)
+        b -= _mean(share, b)
+        size = np.sqrt(_mean(share, b**2))
         if size < 1e-12:
             return np.zeros(len(share)), 0.0
         b = one_over_column * blocks.total(_there_and_back, b / size, rows=[one_over_row])
-        sigma = np.sqrt(np.sqrt(share @ b**2))
-    b -= share @ b
-    size = np.sqrt(share @ b**2)
+        sigma = np.sqrt(np.sqrt(_mean(share, b**2)))
+    b -= _mean(share, b)
+    size = np.sqrt(_mean(share, b**2))
     return (b / size if size > 1e-12 else np.zeros_like(b)), float(min(sigma, 1.0))
+
+
+def _mean(share: np.ndarray, values: np.ndarray) -> float:
+    """Return Σ share · value. A product by BLAS would leave a thread of its own on the other core,
+    which waits there for the next in a loop."""
+    return float((share * values).sum())
 
 
 # ---- what is asked of blocks, which are documents × words ----
