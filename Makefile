@@ -26,6 +26,7 @@ install: .venv/.installed
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("leafwise needs Python 3.11 or later; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/leafwise compile
 	touch $@
 
 demo: install

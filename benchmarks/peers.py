@@ -134,19 +134,27 @@ def run(jobs: list[Job], data: str | None, own_process: bool = True) -> Iterator
                     yield about | {"name": name} | found
 
 
-def cold_start() -> dict[str, float]:
-    """Run `leafwise classify` where nothing is compiled yet, and again."""
+def cold_start() -> dict[str, Any]:
+    """Run `leafwise classify` where nothing is compiled, again, and after `leafwise compile`."""
     with tempfile.TemporaryDirectory() as folder:
         notes = Path(folder) / "notes.csv"
         notes.write_text(_NOTES)
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(Path(folder) / "compiled")}
-        command = [sys.executable, "-m", "leafwise", "classify", str(notes), "-o", os.devnull]
-        took = []
-        for _ in range(2):
+
+        def took(compiled: str, *arguments: str) -> float:
+            environment = os.environ | {"NUMBA_CACHE_DIR": str(Path(folder) / compiled)}
+            command = [sys.executable, "-m", "leafwise", *arguments]
             started = time.perf_counter()
             subprocess.run(command, env=environment, check=True, capture_output=True)
-            took.append(time.perf_counter() - started)
-    return {"part": "cold", "first": took[0], "again": took[1]}
+            return time.perf_counter() - started
+
+        sort = "classify", str(notes), "-o", os.devnull
+        return {
+            "part": "cold",
+            "first": took("by itself", *sort),
+            "again": took("by itself", *sort),
+            "compile": took("ahead", "compile"),
+            "ahead": took("ahead", *sort),
+        }
 
 
 def family(data: str | None) -> str:

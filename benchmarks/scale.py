@@ -95,7 +95,7 @@ LARGE = USUAL._replace(
         *of_size(100_000, 10_000, 100_000, models=(MIXTURE, LABELS, PRUNED)),
         *of_size(300_000, 1_000_000, 3_000_000, models=(LABELS,), auto=False),
     ),
-    streams=tuple((MILLION, name, "6GiB") for name in (MIXTURE, EM)),
+    streams=((MILLION, MIXTURE, "6GiB"), (MILLION, EM, "8GiB")),
     gigabytes=5.0,
 )
 _TINY = Size(300, 20, 300)

@@ -810,9 +810,9 @@ def test_interrupt_inside_source_text(folder, tmp_path_factory):
     (place / "compiling.py").write_text("""
 import leafwise.cli as cli
 @cli.app.command()
-def compile():
+def compiling():
     exec("import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(60)")
-cli.main(["compile"])
+cli.main(["compiling"])
 """)
     command = [sys.executable, "-m", "compiling"]
     done = subprocess.run(command, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=place)

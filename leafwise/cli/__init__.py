@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from leafwise._version import __version__
-from leafwise.cli import classify, evaluate, grow, project, reproduce, serve, taxonomy
+from leafwise.cli import classify, compiling, evaluate, grow, project, reproduce, serve, taxonomy
 from leafwise.cli.codes import TERMINATED
 from leafwise.cli.ending import Group, interrupt, run
 from leafwise.cli.talking import say, silence
@@ -39,6 +39,7 @@ app.command()(evaluate.evaluate)
 app.command(cls=reproduce.Reproduce)(reproduce.reproduce)
 app.command()(serve.review)
 app.command()(serve.serve)
+app.command("compile")(compiling.compile_ahead)
 app.add_typer(project.app, name="project")
 app.add_typer(taxonomy.app, name="taxonomy")
 
