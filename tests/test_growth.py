@@ -20,6 +20,7 @@ from leafwise.models._growth import (
 )
 from leafwise.models.growth import HPLSA
 from leafwise.synthetic import make_corpus
+from leafwise.threads import limited
 
 TREE = Tree((-1, 0, 0, 1, 1), (2, 3, 4))  # one leaf below the root, two below another node
 BLOCKS = np.kron(np.eye(2), np.ones((6, 5))) * 3
@@ -80,11 +81,14 @@ def assert_alike(a, b):
     np.testing.assert_allclose(a.topics, b.topics, atol=1e-12)
 
 
+@pytest.mark.parametrize("words", [1 << 13, 3])  # at a time: all, and few
 @pytest.mark.parametrize("both", [True, False])
 @pytest.mark.parametrize("beta", [0.4, 1.0])
 @pytest.mark.parametrize("paths", [True, False])
-def test_a_step_is_that_of_the_equations(paths, beta, both):
+def test_a_step_is_that_of_the_equations(paths, beta, both, words, monkeypatch):
+    monkeypatch.setattr("leafwise.models._growth._WORDS", words)
     X = some()
+    assert X.shape[1] > 3
     counts, p = Cooccurrences(in_two(X), paths, False, both), start(X, paths=paths)
     lines = counts.lines(TREE)
     statistics, bound = counts.expect(p, lines, Sharing(beta))
@@ -254,6 +258,17 @@ def test_the_same_tree_whatever_the_order_of_documents(drawn, settings):
             model.p_leaf_given_document_, one.p_leaf_given_document_[rows]
         )
         assert model.tree_ == one.tree_
+
+
+@pytest.mark.parametrize("variant", ["em", "cem", "sem"])
+def test_words_in_slices_and_threads_grow_the_same_tree(drawn, variant, monkeypatch):
+    with limited(1):
+        one = HPLSA(4, variant=variant, random_state=1).fit(drawn.X)
+    monkeypatch.setattr("leafwise.models._growth._WORDS", 11)
+    with limited(3):
+        model = HPLSA(4, variant=variant, random_state=1).fit(drawn.X)
+    assert model.tree_ == one.tree_
+    np.testing.assert_allclose(model.p_word_given_node_, one.p_word_given_node_, atol=1e-9)
 
 
 def test_distributions_are(grown, drawn):

@@ -181,7 +181,7 @@ class Cooccurrences:
         return Parameters(s.by_document / self.total, levels, topics)
 
     def _slices(self, sharing: Sharing) -> list[slice]:
-        """Cut words, which what is drawn for them must not depend on."""
+        """Cut words into slices: into one for "sem", whose draws are made for all words at once."""
         n = len(self.word_totals)
         step = n if sharing.variant == "sem" else _WORDS
         return [slice(start, start + step) for start in range(0, n, step)]
