@@ -39,7 +39,10 @@ def limited(n: int) -> Iterator[None]:
 def in_threads(
     work: Callable[[Part], Result], parts: Iterable[Part], n: int | None = None
 ) -> list[Result]:
-    """Map work that holds no lock over parts, in at most n threads, the caller's among them."""
+    """Map work that holds no lock over parts, in at most n threads, the caller's among them.
+
+    Results are in the order of the parts, whoever did them.
+    """
     parts = list(parts)
     n = min(len(parts), n or n_threads())
     if n < 2:
