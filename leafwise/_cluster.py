@@ -74,18 +74,25 @@ def connect(scheduler: str, *, timeout: float = TIMEOUT) -> Iterator[Client]:
         from distributed.system import MEMORY_LIMIT
     except ImportError:
         raise DependencyError('A cluster needs Dask: pip install "leafwise[dask]"') from None
-    with _quiet():
+    settings = {}
+    if n_workers is not None:
+        settings = {
+            "distributed.scheduler.allowed-failures": FAILURES,
+            # A worker that ended is started anew, however long that takes. By default one that is
+            # away 15 seconds after it was lost, be it for a second time, is never started again.
+            "distributed.deploy.lost-worker-timeout": "365 days",
+        }
+    with _quiet(), dask.config.set(settings):
         cluster: Any = None
         if n_workers is not None:
-            with dask.config.set({"distributed.scheduler.allowed-failures": FAILURES}):
-                cluster = distributed.LocalCluster(
-                    n_workers=n_workers,
-                    threads_per_worker=1,
-                    memory_limit=MEMORY_LIMIT // n_workers,
-                    dashboard_address="127.0.0.1:0",  # a port of its own: another may run
-                    silence_logs=logging.CRITICAL,
-                    preload=__name__,
-                )
+            cluster = distributed.LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                memory_limit=MEMORY_LIMIT // n_workers,
+                dashboard_address="127.0.0.1:0",  # a port of its own: another may run
+                silence_logs=logging.CRITICAL,
+                preload=__name__,
+            )
         try:
             try:
                 client = distributed.Client(cluster or scheduler, timeout=timeout)

@@ -176,6 +176,20 @@ def test_a_task_that_ends_its_workers_is_named():
             future.result()
 
 
+def test_a_worker_that_is_slow_to_come_back_is_not_given_up():
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 ms"}),
+        connect("local:2") as client,
+    ):
+        before = set(client.scheduler_info()["workers"])
+        os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        until = time.monotonic() + 120
+        while len(now := set(client.scheduler_info()["workers"])) < 2 or now == before:
+            assert time.monotonic() < until, "it has not come back"
+            time.sleep(0.05)
+        assert len(client.cluster.workers) == 2  # it is not on its way out again
+
+
 # ---- what is written ----------------------------------------------------------------------------
 
 
