@@ -168,6 +168,32 @@ def test_few_labels_of_several_nodes(crowd):
     assert [model.transduction_[i] for i in (0, 240)] == [tuple(labels[0]), tuple(labels[240])]
 
 
+def test_other_documents_get_several_nodes_too(crowd, tmp_path):
+    tree, texts, labels = crowd
+    given = [one if i % 3 == 0 else None for i, one in enumerate(labels)]
+    model = lw.TaxonomyClassifier(tree, keywords=False).fit(texts, given)
+    assert any("say which nodes other documents have" in line for line in model.report_)
+    assert model.score(texts, labels) > 0.85
+    # Linear scores alone have the say, and words explain all of it.
+    X = model.counter_.transform(texts)
+    linear = model._linear.scores(X)
+    assert model._scores(X) == pytest.approx(linear)
+    rest = np.delete(linear[-1], 2).mean() - np.delete(model.intercept_, 2).mean()
+    said = model.explain(texts[-1], model.classes_[2])
+    total = sum(weight for _, weight in said.words) * model.temperature_
+    assert total == pytest.approx(linear[-1, 2] - model.intercept_[2] - rest, abs=1e-6)
+    # A file keeps whether texts have at least one node, and corrections are learned.
+    asked = [*texts[:9], "zzz"]
+    for at_least_one in (True, False):
+        model.at_least_one_ = at_least_one
+        model.save(tmp_path / "m")
+        assert lw.load(tmp_path / "m").predict(asked) == model.predict(asked)
+        assert bool(model.predict(["zzz"])[0]) is at_least_one
+    wrong = next(i for i, one in enumerate(model.predict(texts)) if {*one} != {*labels[i]})
+    model.partial_fit([texts[wrong]] * 3, [labels[wrong]] * 3)
+    assert {*labels[wrong]} <= {*model.predict([texts[wrong]])[0]}
+
+
 def test_several_nodes_are_kept_in_a_file(crowd, tmp_path):
     tree, texts, labels = crowd
     model = lw.TaxonomyClassifier(tree).fit(texts, labels)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import softmax
+from sklearn.metrics import f1_score
 
 from leafwise.models import _belief
 
@@ -61,3 +62,26 @@ def test_linear_scores_are_never_surer_than_usual(scores):
     assert (belief.temperature, belief.doubt) == (_belief._USUAL_TEMPERATURE, 0.0)
     hopeless = _belief.believe_agreement(0.1, scores, True)  # below chance: not to be believed
     assert hopeless.doubt == _belief._MOST_DOUBT
+
+
+@pytest.mark.parametrize(("vague", "expected"), [([1.0, 0.0], True), ([0.0, 0.0], False)])
+def test_at_least_one_class_where_the_closest_is_right_often_enough(vague, expected):
+    """Four documents are below both thresholds: to be above, twenty would have to be wrong."""
+    scores = np.array([[1.0, -1.0]] * 16 + [[0.0, 1.0]] * 20 + [[0.0, -1.0]] * 4)
+    truth = np.array([[1.0, 0.0]] * 16 + [[0.0, 1.0]] * 20 + [vague] * 4)
+    belief = _belief.believe_several(truth, scores)
+    assert belief.thresholds.tolist() == [0.5, 0.0]
+    assert belief.at_least_one is expected
+    found = _belief.assigned(scores - belief.thresholds, belief.at_least_one)
+    assert found.any(axis=1).sum() == (40 if expected else 36)
+
+
+def test_errors_of_several_labels_add_up_to_micro_f1():
+    rng = np.random.default_rng(2)
+    truth, scores = rng.random((50, 4)) < 0.3, rng.normal(size=(50, 4))
+    for at_least_one in (True, False):
+        belief = _belief.Belief(thresholds=np.full(4, 0.5), at_least_one=at_least_one)
+        wrong = _belief.errors(truth.astype(float), scores, belief)
+        found = _belief.assigned(scores - 0.5, at_least_one)
+        assert wrong.mean() == pytest.approx(1 - f1_score(truth, found, average="micro"))
+        assert (wrong == 0).tolist() == (truth == found).all(axis=1).tolist()

@@ -8,6 +8,7 @@ from sklearn.svm import LinearSVC
 
 from leafwise.models import _stages as stages
 from leafwise.models._tfidf import LogTfIdf
+from leafwise.models._thresholds import best_threshold, deal
 from leafwise.models.graph import neighbor_graph
 from leafwise.synthetic import make_corpus
 from leafwise.taxonomy import Taxonomy
@@ -109,6 +110,68 @@ def test_linear_scores_of_documents_with_several_labels(corpus, truth, monkeypat
         machine = LinearSVC(random_state=0, tol=1e-9, max_iter=100_000).fit(V, also[:, c])
         margin = machine.decision_function(V)
         assert linear.scores(corpus.X)[:, c] == pytest.approx(margin, abs=1e-4)
+
+
+def test_a_document_counts_more_for_its_own_classes(corpus, truth, monkeypatch):
+    monkeypatch.setattr(stages, "_TOLERANCE", 1e-9)
+    tfidf = LogTfIdf().fit(corpus.X)
+    V, ones = tfidf.transform(corpus.X), np.ones(len(truth))
+    every = indicator(truth, np.arange(len(truth)))
+    scores = stages.fit_linear(V, every, ones, tfidf.idf_, own=4.0).scores(corpus.X)
+    for c in range(3):
+        machine = LinearSVC(random_state=0, tol=1e-9, max_iter=100_000, class_weight={1: 4.0})
+        margin = machine.fit(V, (truth == c).astype(int)).decision_function(V)
+        assert scores[:, c] == pytest.approx(margin, abs=1e-4)
+
+
+def in_pairs(truth):
+    """Every fifth document is of two classes."""
+    also = np.column_stack([truth == c for c in range(3)]).astype(float)
+    also[::5, 2] = 1.0
+    return sparse.csr_matrix(also)
+
+
+def test_cuts_are_those_of_parts_left_out(corpus, truth, monkeypatch):
+    every = in_pairs(truth)
+    monkeypatch.setattr(stages, "_N_DEALS", 1)
+    one = stages.cuts_of_labels(corpus.X, every)
+    there = every.toarray() > 0
+    part = deal(there, 4, np.random.default_rng(0))
+    scores = np.empty(there.shape)
+    for i in range(4):
+        rest = np.flatnonzero(part != i)
+        tfidf = LogTfIdf().fit(corpus.X[rest])
+        V = tfidf.transform(corpus.X[rest])
+        linear = stages.fit_linear(V, every[rest], np.ones(len(rest)), tfidf.idf_, own=stages.OWN)
+        scores[part == i] = linear.scores(corpus.X[part == i])
+    expected = [best_threshold(scores[:, c], there[:, c]) for c in range(3)]
+    assert one == pytest.approx(expected)
+    monkeypatch.setattr(stages, "_N_DEALS", 3)
+    assert not np.array_equal(stages.cuts_of_labels(corpus.X, every), one)
+
+
+def test_other_documents_have_the_classes_above_their_cuts(corpus, truth):
+    known = np.arange(0, 240, 4)
+    every = in_pairs(truth)
+    some = sparse.csr_matrix(sparse.diags_array((np.arange(240) % 4 == 0) * 1.0) @ every)
+    cuts = np.array([0.1, -0.2, 0.0])
+    found = stages.learn_several(corpus.X, some, cuts)
+    # By the labels alone, then by everything.
+    tfidf = LogTfIdf().fit(corpus.X[known])
+    V, ones = tfidf.transform(corpus.X[known]), np.ones(len(known))
+    first = stages.fit_linear(V, some[known], ones, tfidf.idf_, own=stages.OWN)
+    classes = (first.scores(corpus.X) > cuts).astype(float)
+    classes[known] = every[known].toarray()
+    assert {0, 1, 2} <= set(classes.sum(axis=1))  # none, one, several
+    weight = np.full(240, 0.1)
+    weight[known] = 1.0
+    tfidf = LogTfIdf().fit(corpus.X)
+    expected = stages.fit_linear(
+        tfidf.transform(corpus.X), sparse.csr_matrix(classes), weight, tfidf.idf_, own=stages.OWN
+    )
+    assert found.scores(corpus.X) == pytest.approx(expected.scores(corpus.X), abs=0.05)
+    one = indicator(np.zeros_like(truth), known)
+    assert stages.learn_several(corpus.X, one, cuts) is None
 
 
 def test_training_goes_on_from_where_it_ended(corpus, truth):

@@ -10,9 +10,8 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
-from leafwise.models._thresholds import choose_thresholds
+from leafwise.models._thresholds import FEW_DOCUMENTS, choose_thresholds
 
-_FEW_DOCUMENTS = 15  # a class of fewer has no threshold of its own
 _DOUBTS = -9.0, 3.0  # the least and the most, as logits
 # The logarithm of the temperature and the logit of the doubt before any label is held out, and how
 # far they are off: of a model's scores, and of linear ones.
@@ -37,12 +36,14 @@ class Belief(NamedTuple):
     Attributes
     ----------
     thresholds : of each class; None where each document is of one class
+    at_least_one : whether a document below all thresholds has the class that comes closest
     """
 
     temperature: float = 1.0
     doubt: float = 0.0
     thresholds: np.ndarray | None = None
     offset: float = 0.0
+    at_least_one: bool = True
 
     def log_proba(self, scores: np.ndarray) -> np.ndarray:
         if self.thresholds is None:
@@ -106,16 +107,23 @@ def believe_agreement(mean: float, scores: np.ndarray, linear: bool) -> Belief:
 
 
 def believe_several(truth: np.ndarray, scores: np.ndarray) -> Belief:
-    """Find thresholds of the highest F1, and the odds under which held-out labels are likeliest."""
+    """Find thresholds of the highest F1, and the odds under which held-out labels are likeliest.
+
+    A document has at least one class, unless that lowers the F1 of all decisions.
+    """
     there = truth > 0
-    thresholds, _ = choose_thresholds(scores, there, _FEW_DOCUMENTS)
+    thresholds, _ = choose_thresholds(scores, there, FEW_DOCUMENTS)
+    belief = Belief(thresholds=thresholds)
+    free = belief._replace(at_least_one=False)
+    if errors(truth, scores, free).mean() < errors(truth, scores, belief).mean():
+        belief = free
     possible = np.isfinite(scores)
     above, there = (scores - thresholds)[possible], there[possible]
     if there.all() or not there.any():
-        return Belief(1.0, 0.0, thresholds)
+        return belief
     line = LogisticRegression(C=1e6).fit(above[:, None], there)
     slope = max(float(line.coef_[0, 0]), _LEAST_SLOPE)
-    return Belief(1 / slope, 0.0, thresholds, float(line.intercept_[0]))
+    return belief._replace(temperature=1 / slope, offset=float(line.intercept_[0]))
 
 
 def best_temperature(loss: Callable[[float], float], linear: bool) -> float:
@@ -132,11 +140,15 @@ def clearly_worse(wrong: dict[str, np.ndarray], way: str) -> bool:
 
 
 def errors(truth: np.ndarray, scores: np.ndarray, belief: Belief) -> np.ndarray:
-    """Return what is wrong with each document: 0 or 1, or with several labels one minus its F1."""
+    """Return what is wrong with each document; the mean is one minus the (micro) F1.
+
+    0 or 1, or with several labels the wrong decisions on it, over those that could be on average.
+    """
     if belief.thresholds is None:
         return (truth[np.arange(len(truth)), scores.argmax(axis=1)] == 0).astype(float)
-    there, found = truth > 0, assigned(scores - belief.thresholds, True)
-    return 1 - 2 * (there & found).sum(axis=1) / np.maximum(there.sum(1) + found.sum(1), 1)
+    there, found = truth > 0, assigned(scores - belief.thresholds, belief.at_least_one)
+    most = (there.sum() + found.sum()) / len(truth)
+    return (there ^ found).sum(axis=1) / max(most, _TINY)
 
 
 def assigned(above: np.ndarray, at_least_one: bool) -> np.ndarray:

@@ -29,12 +29,15 @@ from leafwise.models._stages import (
     EXACT,
     MOST,
     MOST_WORK,
+    OWN,
     SPREAD,
     LinearScores,
     agreement,
+    cuts_of_labels,
     first_sorting,
     fit_linear,
     learn_anew,
+    learn_several,
     trust,
 )
 from leafwise.models._tfidf import LogTfIdf
@@ -56,10 +59,12 @@ _AS_GOOD = 5  # labels per class that are as good to begin with as keywords
 _WAYS = {  # of learning from documents, the first preferred where nothing speaks against it
     "all": "neighbours and linear scores help",
     "words": "neighbours did not help, and are left out",
+    "several": "linear scores say which nodes other documents have, and learn from them",
     "model": "neighbours and linear scores did not help, and are left out",
     "labels": "unlabelled documents did not help, and are left out",
 }
-_FITTED_IN_TURN = "labels", "words", "model", "all"  # the second and last go on from those before
+_FITTED_IN_TURN = "labels", "several", "words", "model", "all"
+_GO_ON_FROM = {"several": "labels", "words": "labels", "all": "model"}
 
 
 class Counted(NamedTuple):
@@ -71,16 +76,18 @@ class Counted(NamedTuple):
     membership : labels, documents × classes; rows sum to 1, or to 0 for documents without
     keywords : of the tree; None where they have no part
     vectors : of an encoder; None where there is none
+    cuts : see `learn_several`; None where documents are of one class each
     """
 
     X: sparse.csr_matrix
     membership: sparse.csr_matrix
     keywords: Keywords | None
     vectors: np.ndarray | None = None
+    cuts: np.ndarray | None = None
 
     def take(self, rows: np.ndarray) -> Counted:
         vectors = None if self.vectors is None else self.vectors[rows]
-        return Counted(self.X[rows], self.membership[rows], self.keywords, vectors)
+        return Counted(self.X[rows], self.membership[rows], self.keywords, vectors, self.cuts)
 
     @property
     def labelled(self) -> np.ndarray:
@@ -113,7 +120,8 @@ class StagedClassifier(NodeClassifier):
     doubt_: float
     thresholds_: np.ndarray | None
     offset_: float
-    model_share_: float = _MODEL  # what the model counts beside linear scores
+    at_least_one_: bool
+    model_share_: float = _MODEL  # what the model counts beside linear scores; 0: nothing at all
     coef_: np.ndarray | None
     intercept_: np.ndarray | None
     idf_: np.ndarray | None
@@ -128,6 +136,11 @@ class StagedClassifier(NodeClassifier):
         ways = self._ways(counted)
         with_graph = "all" in ways and n_labelled < counted.X.shape[0]
         parts = self._parts(counted) if n_labelled >= ENOUGH_LABELS else []
+        if "several" in ways:
+            known = counted.labelled
+            counted = counted._replace(
+                cuts=cuts_of_labels(counted.X[known], counted.membership[known])
+            )
         step = _Steps(self.on_progress, with_graph + len(parts) * len(ways) + 1)
         graph = None
         if with_graph:
@@ -161,8 +174,16 @@ class StagedClassifier(NodeClassifier):
         if every and (self.spread is True or isinstance(self.spread, HarmonicClassifier)):
             return ["all"]
         some = len(counted.labelled) < X.shape[0]
-        usable = {"all": every, "words": every and some, "model": True, "labels": some}
-        return [way for way in _WAYS if usable[way]]
+        words = every and some
+        several = words and self.several_ and self.linear is True
+        usable = {"all": every, "words": words, "several": several, "model": True, "labels": some}
+        order: tuple[str, ...] = tuple(_WAYS)
+        if self.several_ and len(counted.labelled) >= ENOUGH_LABELS:
+            # What is spread is one class of each document. A class without a label is found by
+            # keywords alone, which "several" leaves out.
+            first = ("several", "words") if counted.keywords is None else ("words", "several")
+            order = (*first, "all", "model", "labels")
+        return [way for way in order if usable[way]]
 
     @property
     def _spreading(self) -> HarmonicClassifier:
@@ -200,7 +221,7 @@ class StagedClassifier(NodeClassifier):
             rest = np.setdiff1d(np.arange(counted.X.shape[0]), part)
             some, among = counted.take(rest), None if graph is None else graph[rest][:, rest]
             for way in [one for one in _FITTED_IN_TURN if one in ways]:
-                again = {"words": "labels", "all": "model"}.get(way) in ways
+                again = _GO_ON_FROM.get(way) in ways
                 self._fit_stages(some, among, way, sigma=sigma.get(way), again=again)
                 scored[way].append(self._scores(counted.X[part]))
                 sigma[way] = self.model_.sigma_
@@ -248,22 +269,29 @@ class StagedClassifier(NodeClassifier):
         """
         self._belief = Belief()
         self.coef_ = self.intercept_ = self.idf_ = None
-        X, membership, keywords, _ = counted
+        X, membership, keywords = counted[:3]
         self.model_share_ = _MODEL
         pool = way in ("all", "model")
         first, graph = None, graph if pool else None
         if not again:
             first = None if graph is None else self._first(counted, graph)
             self._fit_model(counted, pool, sigma, first)
-        if way not in ("all", "words"):
+        if way not in ("all", "words", "several"):
+            return _Fitted()
+        if way == "several":
+            linear = learn_several(X, membership, counted.cuts)
+            if linear is not None:
+                self.coef_, self.intercept_, self.idf_ = linear
+                self.model_share_ = 0.0
             return _Fitted()
         log_p = log_softmax(self._scores(X), axis=1)
         machine = None if isinstance(self.linear, bool) else self.linear
         matched = None
         if keywords is not None:
             matched = keywords.scores(X, self.taxonomy_.parent)[:, self.nodes_]
+        own = OWN if self.several_ else 1.0
         linear, agreed, every, by_labels = learn_anew(
-            X, membership, log_p, graph, self._spreading, machine, matched
+            X, membership, log_p, graph, self._spreading, machine, matched, own
         )
         few = len(np.unique(membership.indices)) == 1  # labels, all of one class
         asked = self.spread is True or agreed is None or not few
@@ -284,7 +312,7 @@ class StagedClassifier(NodeClassifier):
         Whether they do is seen at documents that have keywords; where there are none, labels are
         all there is to begin with.
         """
-        X, membership, keywords, _ = counted
+        X, membership, keywords = counted[:3]
         if not membership.nnz:
             return None
         weight = 1.0
@@ -307,7 +335,7 @@ class StagedClassifier(NodeClassifier):
         if sigma is not None:
             model.set_params(sigma=sigma)
         model._validate()
-        X, membership, keywords, _ = counted
+        X, membership, keywords = counted[:3]
         weight = np.ones(X.shape[0])
         if not pool:
             weight[np.diff(membership.indptr) == 0] = 0.0
@@ -354,6 +382,8 @@ class StagedClassifier(NodeClassifier):
 
         With `shifted`, all scores of a document may be off by the same: the best is the same.
         """
+        if not self.model_share_ and (linear := self._linear) is not None:
+            return linear.scores(X)
         scores = self._temper(X) * self.model_._log_joint(X)
         if not shifted:
             scores = log_softmax(scores, axis=1)
@@ -367,11 +397,13 @@ class StagedClassifier(NodeClassifier):
 
     @property
     def _belief(self) -> Belief:
-        return Belief(self.temperature_, self.doubt_, self.thresholds_, self.offset_)
+        return Belief(
+            self.temperature_, self.doubt_, self.thresholds_, self.offset_, self.at_least_one_
+        )
 
     @_belief.setter
     def _belief(self, belief: Belief) -> None:
-        self.temperature_, self.doubt_, self.thresholds_, self.offset_ = belief
+        self.temperature_, self.doubt_, self.thresholds_, self.offset_, self.at_least_one_ = belief
 
     @property
     def _linear(self) -> LinearScores | None:
@@ -394,8 +426,10 @@ class StagedClassifier(NodeClassifier):
         weighed = linear.weigh(X)
         weight = np.zeros(X.shape[1])
         weight[weighed.indices] = weighed.data
-        known = linear.known(X)[0, 0]
         own = weight[words] * (linear.coef[words, column] - rest)
+        if not self.model_share_:
+            return own
+        known = linear.known(X)[0, 0]
         return known * own + (self.model_share_ * known + 1 - known) * said
 
 

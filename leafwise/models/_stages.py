@@ -20,6 +20,7 @@ from leafwise.models._counts import best_columns
 from leafwise.models._harmonic import estimated_proportions
 from leafwise.models._machines import SQUARED, Documents, train
 from leafwise.models._tfidf import LogTfIdf, scored, weigh
+from leafwise.models._thresholds import FEW_DOCUMENTS, choose_thresholds, deal
 from leafwise.models.harmonic import HarmonicClassifier
 from leafwise.threads import in_threads
 
@@ -32,6 +33,8 @@ _ROUNDS = 2  # what was learned is spread again, which helps where labels are fe
 _MATCHED = 0.5  # what keywords that match count beside the model: a model of no labels drifts
 _SHARPER = 3.0  # linear scores, times this, are about as sure as they are right
 _GUESSED = 0.1  # what a document without a label counts for the linear scores
+OWN = 3.0  # what a document counts for each of its classes, where it may have several (T 3.2.5: 10)
+_N_PARTS, _N_DEALS = 4, 3  # of labelled documents, to find thresholds
 _MARGIN = -1.5  # linear score of a class that no document is of
 _LEAST = 1e-9
 _TOLERANCE, _MOST_PASSES = 1e-2, 100  # of training a machine
@@ -110,11 +113,13 @@ def fit_linear(
     weight: np.ndarray,
     idf: np.ndarray,
     share: np.ndarray | None = None,
+    own: float = 1.0,
 ) -> LinearScores | None:
     """Fit support vector machines, each class against the rest; None where there is but one.
 
     V are weighed words, `membership` says which classes each document is of, and `weight` what it
-    counts. `share`, classes × documents, is where training starts from, and what it ends with.
+    counts: `own` times as much for a class of its own. `share`, classes × documents, is where
+    training starts from, and what it ends with.
     """
     column_of = membership.tocsc()
     there = np.flatnonzero(np.diff(column_of.indptr))
@@ -127,7 +132,8 @@ def fit_linear(
     def work(c: int) -> np.ndarray:
         y = np.full(V.shape[0], -1.0)
         y[column_of.indices[column_of.indptr[c] : column_of.indptr[c + 1]]] = 1.0
-        return train(*documents, y, cost, share[c], SQUARED, _TOLERANCE, _MOST_PASSES)[0]
+        costs = np.where(y > 0, own * cost, cost)
+        return train(*documents, y, costs, share[c], SQUARED, _TOLERANCE, _MOST_PASSES)[0]
 
     coef = np.zeros((V.shape[1], membership.shape[1]))
     intercept = np.full(membership.shape[1], _MARGIN)
@@ -230,6 +236,7 @@ def learn_anew(
     settings: HarmonicClassifier = SPREAD,
     machine: Any = None,
     matched: np.ndarray | None = None,
+    own: float = 1.0,
 ) -> Learned:
     """Learn linear scores from documents that a model has sorted.
 
@@ -242,6 +249,7 @@ def learn_anew(
     settings : of spreading
     machine : a linear classifier of scikit-learn, in place of support vector machines
     matched : documents × classes: the keywords that match; None where they have no part
+    own : see `fit_linear`
     """
     if matched is not None:
         log_p = log_softmax(log_p + _MATCHED * matched, axis=1)
@@ -256,7 +264,7 @@ def learn_anew(
         some = V if rows is None else V[rows]
         if machine is not None:
             return fit_other(machine, some, classes, weight, tfidf.idf_)
-        return fit_linear(some, classes, weight, tfidf.idf_, share)
+        return fit_linear(some, classes, weight, tfidf.idf_, share, own)
 
     if labelled.all():
         return Learned(fit(None, membership, np.ones(X.shape[0])), None, membership)
@@ -268,12 +276,12 @@ def learn_anew(
     by_labels = None
     first = fit(known, membership[known], np.ones(len(known)))
     if first is not None:
-        own = np.unique(membership.indices)
+        there = np.unique(membership.indices)
         few, many, half = _LINEAR
-        each = len(known) / len(own)  # labels per class
+        each = len(known) / len(there)  # labels per class
         scores = V @ first.coef + first.intercept
         by_labels = scores.argmax(axis=1)
-        beside = _put_beside(beside, (few + (many - few) * each / (each + half)) * scores, own)
+        beside = _put_beside(beside, (few + (many - few) * each / (each + half)) * scores, there)
     found, linear, every = log_p, None, membership
     share = np.zeros(log_p.shape[::-1])
     for _ in range(_ROUNDS if trusted > 0 and len(known) else 1):
@@ -290,6 +298,51 @@ def learn_anew(
             break
         found = log_softmax(_SHARPER * (V @ linear.coef + linear.intercept), axis=1)
     return Learned(linear, agreed, every, by_labels)
+
+
+def cuts_of_labels(X: sparse.csr_matrix, membership: sparse.csr_matrix) -> np.ndarray:
+    """Return from which linear score on a document is of each class, where it may be of several.
+
+    Parts of the documents are left out in turn; this is the mean over some ways to deal them.
+    """
+    truth = membership.toarray() > 0
+    thresholds = []
+    for seed in range(_N_DEALS):
+        part = deal(truth, _N_PARTS, np.random.default_rng(seed))
+        scores = np.full(truth.shape, -np.inf)
+        for i in np.unique(part):
+            rest, out = part != i, part == i
+            if (linear := _of_labels(X[rest], membership[rest])) is not None:
+                scores[out] = linear.scores(X[out])
+        thresholds.append(choose_thresholds(scores, truth, FEW_DOCUMENTS)[0])
+    return np.mean(thresholds, axis=0)
+
+
+def learn_several(
+    X: sparse.csr_matrix, membership: sparse.csr_matrix, cuts: np.ndarray
+) -> LinearScores | None:
+    """Learn linear scores of documents that may have several labels, from those without, too.
+
+    Scores of labels alone, above their `cuts`, say which classes each other document is of:
+    several, one or none. Then all documents are learned from.
+    """
+    labelled = np.diff(membership.indptr) > 0
+    known, others = np.flatnonzero(labelled), np.flatnonzero(~labelled)
+    first = _of_labels(X[known], membership[known])
+    if first is None:
+        return None
+    guessed = sparse.csr_matrix(first.scores(X[others]) > cuts, dtype=float)
+    classes = sparse.csr_matrix(sparse.vstack([membership[known], guessed]))
+    weight = np.repeat([1.0, _GUESSED], [len(known), len(others)])
+    tfidf = LogTfIdf().fit(X)
+    V = tfidf.transform(X[np.concatenate([known, others])])
+    return fit_linear(V, classes, weight, tfidf.idf_, own=OWN)
+
+
+def _of_labels(X: sparse.csr_matrix, membership: sparse.csr_matrix) -> LinearScores | None:
+    """Fit to documents that all have labels, which may be several."""
+    tfidf = LogTfIdf().fit(X)
+    return fit_linear(tfidf.transform(X), membership, np.ones(X.shape[0]), tfidf.idf_, own=OWN)
 
 
 def _put_beside(log_p: np.ndarray, scores: np.ndarray, own: np.ndarray) -> np.ndarray:

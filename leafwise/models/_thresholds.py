@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+FEW_DOCUMENTS = 15  # a class of fewer has no threshold of its own
+
 
 def choose_thresholds(
     scores: np.ndarray, truth: np.ndarray, min_documents: int

@@ -98,6 +98,9 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         among all nodes alike: that the document is one of those of which nothing is known.
     thresholds_, offset_ : array or None, and float
         With several nodes, the score from which each is assigned, and the log odds there.
+    at_least_one_ : bool
+        With several nodes, whether a text below all thresholds has the node that comes closest.
+        Labels that are held out decide: where the closest is too often wrong, it has none.
     counter_, model_ : the parts, fitted
     coef_, intercept_, idf_ : arrays or None
         Linear scores of words: words × classes, of each class, and of each word. None where the
@@ -116,6 +119,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         "doubt_",
         "thresholds_",
         "offset_",
+        "at_least_one_",
         "several_",
         "label_counts_",
         "report_",
@@ -455,7 +459,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         # Thresholds are where the log odds are the offset.
         odds = log_p - np.log1p(-np.minimum(np.exp(log_p), 1 - 1e-12))
         sure = True if self.min_confidence is None else np.exp(log_p) >= self.min_confidence
-        return assigned(odds - self.offset_, at_least_one=True) & sure
+        return assigned(odds - self.offset_, self.at_least_one_) & sure
 
     def _counts(self, X: Any, reset: bool = False) -> sparse.csr_matrix:
         check_is_fitted(self, "model_")
