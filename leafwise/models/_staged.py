@@ -278,7 +278,7 @@ class StagedClassifier(NodeClassifier):
             self._fit_model(counted, pool, sigma, first)
         if way not in ("all", "words", "several"):
             return _Fitted()
-        if way == "several":
+        if way == "several" and counted.cuts is not None:
             linear = learn_several(X, membership, counted.cuts)
             if linear is not None:
                 self.coef_, self.intercept_, self.idf_ = linear
