@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from leafwise.models import _em
-from leafwise.models._em import Rows, Sharing, check_sharing, e_step, run_em
+from leafwise.models._em import Rows, Sharing, check_sharing, e_step, fold, run_em
 from leafwise.threads import limited
 
 
@@ -196,3 +197,32 @@ def test_beta_must_be_positive(beta):
 def test_variant_must_be_known():
     with pytest.raises(ValueError, match=r"variant='vem': expected \"em\", \"cem\" or \"sem\"\."):
         check_sharing(1.0, "vem")
+
+
+@pytest.mark.parametrize("n_sources", [1, 3, 8, 21])
+@pytest.mark.parametrize("own", [0.0, 1.0])
+def test_folding_is_em_with_fixed_sources(n_sources, own, monkeypatch):
+    """One row after another, as the driver does it for all rows step by step."""
+    monkeypatch.setattr(_em, "_FOLDED", 25)
+    rng = np.random.default_rng(n_sources)
+    dense = rng.poisson(0.6, (40, 30)).astype(float)
+    dense[7] = 0.0
+    dense[8] = np.eye(1, 30)
+    X = sparse.csr_matrix(dense)
+    X.data[::11] = 0.0  # counts that are there, and say nothing
+    q = rng.dirichlet(np.ones(30), n_sources).T
+    q[:3] = 0.0  # words that no source has
+    start, numerator, denominator = rng.random((3, n_sources)) + 0.1
+    rows = Rows.of(X)
+
+    def maximise(expected, before):
+        new = numerator * expected.by_row / (denominator + own * expected.by_row)
+        return np.where(expected.by_row.any(axis=1, keepdims=True), new, before)
+
+    begin = np.tile(start, (40, 1))
+    slow = run_em(lambda w, s: e_step(rows, q, w, s), maximise, begin, max_iter=6)
+    found = fold(rows, q, start, numerator, denominator, own, 6)
+    np.testing.assert_allclose(found, slow.parameters, rtol=1e-10)
+    assert (found[[7, 8]] == start).all()
+    assert not (found[:7] == start).all(axis=1).any()
+    np.testing.assert_array_equal(fold(rows, q, start, numerator, denominator, own, 0), begin)

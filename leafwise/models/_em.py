@@ -19,6 +19,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numba
 import numpy as np
+from scipy import sparse
 
 from leafwise.threads import in_threads, n_threads
 
@@ -27,6 +28,7 @@ Statistics = TypeVar("Statistics")
 
 VARIANTS = ("em", "cem", "sem")
 _FEW = 1 << 14  # occurrences that are not worth a thread
+_FOLDED = 1 << 12  # occurrences at a time, of rows that have all of their steps
 _BLOCK = 1 << 16  # occurrences at a time: sums are taken block by block, however many threads
 
 
@@ -134,6 +136,11 @@ class Rows(NamedTuple):
     item: np.ndarray
     mass: np.ndarray
 
+    @classmethod
+    def of(cls, X: sparse.csr_matrix) -> Rows:
+        """Rows of word counts: documents, whose items are words."""
+        return cls(X.indptr.astype(np.int64), X.indices, X.data.astype(np.float64, copy=False))
+
 
 class Expected(NamedTuple):
     """Expected counts: Σ over a row's entries, by source; and by item and source, if asked for."""
@@ -202,9 +209,43 @@ def e_step(
     return Expected(by_row, by_item if items else None), float(sum(b for b, _ in results))
 
 
-def _blocks(indptr: np.ndarray) -> list[tuple[int, int]]:
+def fold(
+    rows: Rows,
+    q: np.ndarray,
+    start: np.ndarray,
+    numerator: np.ndarray,
+    denominator: np.ndarray,
+    own: float,
+    steps: int,
+) -> np.ndarray:
+    """Fit each row's weights by some EM steps, while the sources stay as they are.
+
+    An M step turns expected counts e into weights numerator · e / (denominator + own · e). No row
+    depends on another, so each has all of its steps before the next begins, and what it needs of
+    `q` stays in the cache meanwhile. (By `run_em` and `e_step`, which go over all rows step by
+    step, this took four times as long with 1,600 classes.)
+
+    Parameters
+    ----------
+    q : items × K, P(item | source)
+    start : the weights to begin from, of all rows alike
+
+    Returns
+    -------
+    weights : rows × K; those of a row that no source can have drawn from are `start`
+    """
+    weights = np.empty((len(rows.indptr) - 1, len(start)))
+
+    def work(bounds: tuple[int, int]) -> None:
+        _fold(*bounds, *rows, q, start, numerator, denominator, own, steps, weights)
+
+    in_threads(work, _blocks(rows.indptr, _FOLDED))
+    return weights
+
+
+def _blocks(indptr: np.ndarray, size: int = _BLOCK) -> list[tuple[int, int]]:
     """Cut rows into blocks of some size, which do not depend on the machine."""
-    return _between(indptr, np.searchsorted(indptr, np.arange(_BLOCK, indptr[-1], _BLOCK)))
+    return _between(indptr, np.searchsorted(indptr, np.arange(size, indptr[-1], size)))
 
 
 def parts_of(indptr: np.ndarray) -> list[tuple[int, int]]:
@@ -266,6 +307,61 @@ def _share(
                 for k in range(n_sources):
                     by_row[r, k] += joint[k] * scale
     return bound
+
+
+@numba.njit(nogil=True, cache=True)
+def _fold(
+    first, last, indptr, item, mass, q, start, numerator, denominator, own, steps, weights
+):  # pragma: no cover - compiled
+    n_sources = q.shape[1]
+    w, ratio = np.empty(n_sources), np.empty(n_sources)
+    for r in range(first, last):
+        for k in range(n_sources):
+            w[k] = start[k]
+        for _ in range(steps):
+            known = False
+            for k in range(n_sources):
+                ratio[k] = 0.0
+            for e in range(indptr[r], indptr[r + 1]):
+                n, i = mass[e], item[e]
+                total = _product(w, q, i)
+                if n <= 0.0 or not total > 0.0:
+                    continue
+                known = True
+                scale = n / total
+                for k in range(n_sources):
+                    ratio[k] += scale * q[i, k]
+            if not known:
+                break
+            for k in range(n_sources):
+                expected = w[k] * ratio[k]
+                w[k] = numerator[k] * expected / (denominator[k] + own * expected)
+        for k in range(n_sources):
+            weights[r, k] = w[k]
+
+
+@numba.njit(nogil=True, cache=True)
+def _product(w, q, i):  # pragma: no cover - compiled
+    """Return Σ_k w[k] q[i, k].
+
+    As eight sums: a single one would wait for each addition before the next.
+    """
+    n = w.shape[0]
+    many = n - n % 8
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for k in range(0, many, 8):
+        s0 += w[k] * q[i, k]
+        s1 += w[k + 1] * q[i, k + 1]
+        s2 += w[k + 2] * q[i, k + 2]
+        s3 += w[k + 3] * q[i, k + 3]
+        s4 += w[k + 4] * q[i, k + 4]
+        s5 += w[k + 5] * q[i, k + 5]
+        s6 += w[k + 6] * q[i, k + 6]
+        s7 += w[k + 7] * q[i, k + 7]
+    total = ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
+    for k in range(many, n):
+        total += w[k] * q[i, k]
+    return total
 
 
 @numba.njit(nogil=True, cache=True)

@@ -391,7 +391,7 @@ def _only(X: sparse.csr_matrix, words: np.ndarray, there: np.ndarray) -> sparse.
 
 def _there_and_back(X: sparse.csr_matrix, b: np.ndarray, one_over_row: np.ndarray) -> np.ndarray:
     """Return Xᵀ (X b / rows), in one pass over the counts."""
-    rows = _rows(X)
+    rows = Rows.of(X)
 
     def work(part: tuple[int, int]) -> np.ndarray:
         back = np.zeros(X.shape[1])
@@ -402,15 +402,11 @@ def _there_and_back(X: sparse.csr_matrix, b: np.ndarray, one_over_row: np.ndarra
     return sum(found[1:], start=found[0]) if found else np.zeros(X.shape[1])
 
 
-def _rows(X: sparse.csr_matrix) -> Rows:
-    return Rows(X.indptr.astype(np.int64), X.indices, X.data.astype(np.float64, copy=False))
-
-
 def _share_words(
     X: sparse.csr_matrix, drawn: np.ndarray, sharing: Sharing, joint: np.ndarray
 ) -> tuple[PerDocument, np.ndarray, float]:
     """Share every occurrence among the classes."""
-    expected, bound = e_step(_rows(X), drawn, joint, sharing, items="shared")
+    expected, bound = e_step(Rows.of(X), drawn, joint, sharing, items="shared")
     assert expected.by_item is not None
     return PerDocument(expected.by_row), expected.by_item, bound
 
@@ -453,7 +449,7 @@ def _part_of_words(
     X: sparse.csr_matrix, drawn: np.ndarray, k: int, joint: np.ndarray
 ) -> sparse.csr_matrix:
     data = np.empty(X.nnz)
-    _of_class(*_rows(X), drawn, joint, k, data)
+    _of_class(*Rows.of(X), drawn, joint, k, data)
     return _with_data(X, data)
 
 

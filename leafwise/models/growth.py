@@ -549,7 +549,7 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
 
 def _fold_in(X: sparse.csr_matrix, p_word: np.ndarray, p_class: np.ndarray, steps: int) -> Any:
     start = p_class / p_class.sum()
-    return PerDocument(fold_in(X, np.ascontiguousarray(p_word), start, to_shares, steps))
+    return PerDocument(fold_in(X, np.ascontiguousarray(p_word), start, steps))
 
 
 def _by_document(X: sparse.csr_matrix, p_word: np.ndarray, p_class: np.ndarray, _: int) -> Any:

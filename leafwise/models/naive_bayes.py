@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from leafwise.models._counts import DENSE_WEIGHTS, CountClassifier
 from leafwise.models._heldout import evidence_statistics, held_out
+from leafwise.models._tree_scores import TreeScores, word_lists
 from leafwise.taxonomy import Taxonomy
 
 
@@ -89,10 +90,21 @@ class NaiveBayes(CountClassifier):
         self._offset = -np.log(length + n_added)
         self._excess = counts.copy()
         self._excess.data = np.log1p(counts.data / added[counts.indices])
-        self._weights = self._excess[self._live].T.tocsr()
-        if n_words * len(self._live) <= DENSE_WEIGHTS:
-            self._weights = self._weights.toarray(order="C")
+        by_word, n_live = self._excess[self._live].T.tocsr(), len(self._live)
+        self._weights = self._lists = None
+        if n_words * n_live <= DENSE_WEIGHTS:
+            self._weights = by_word.toarray(order="C")
             self._weights += self._background[:, None] + self._offset[self._live]
+            return
+        self._lists = TreeScores(
+            *word_lists(by_word, 1.0),
+            counted=np.ones(n_words, bool),
+            parent=np.full(n_live, -1),
+            end=np.arange(1, n_live + 1),
+            bias=self._offset[self._live],
+            prior=np.zeros(n_live),
+            column=np.arange(n_live),
+        )
 
     def _statistics(
         self, X: sparse.csr_matrix, membership: sparse.csr_matrix
@@ -109,12 +121,9 @@ class NaiveBayes(CountClassifier):
         return held_out(self.word_counts_, evidence, "occurrence").removed
 
     def _log_likelihood(self, X: sparse.csr_matrix) -> np.ndarray:
-        scores = X @ self._weights
-        if sparse.issparse(scores):
-            length = np.asarray(X.sum(axis=1)).reshape(-1, 1)
-            scores = scores.toarray() + length * self._offset[self._live]
-            scores += (X @ self._background)[:, None]
-        return scores
+        if self._lists is None:
+            return X @ self._weights
+        return self._lists.log_joint(X) + (X @ self._background)[:, None]
 
     def _log_p_w_given_class(self, column: int) -> np.ndarray:
         return self._background + self._offset[column] + self._excess[column].toarray().ravel()

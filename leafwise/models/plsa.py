@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, Self
 
@@ -14,57 +13,31 @@ from sklearn.utils.metaestimators import available_if
 from leafwise.labels import Classes
 from leafwise.models._base import NodeClassifier
 from leafwise.models._counts import CountClassifier, document_weights, statistics
-from leafwise.models._em import Expected, Rows, Sharing, check_sharing, e_step, run_em
+from leafwise.models._em import Expected, Rows, Sharing, check_sharing, e_step, fold, run_em
 from leafwise.models._heldout import Holdout, evidence_statistics, held_out
 from leafwise.models._path_mixture import check_positive, to_shares
 from leafwise.models.mixture import HierarchicalMixture
 from leafwise.models.naive_bayes import heldout_alpha
 from leafwise.taxonomy import Taxonomy
 
-_DOCUMENTS = 4096  # to classify at a time
 _TINY = 1e-300
 
 
 def fold_in(
-    X: sparse.csr_matrix,
-    p_w_given_class: np.ndarray,
-    start: np.ndarray,
-    update: Callable[[np.ndarray], np.ndarray],
-    steps: int,
+    X: sparse.csr_matrix, p_w_given_class: np.ndarray, start: np.ndarray, steps: int
 ) -> np.ndarray:
-    """Fit each document's weights of the classes by EM, with the word distributions as they are.
+    """Fit P(c | d) of each document by EM, with the word distributions as they are (T eq. 14).
 
     Parameters
     ----------
     p_w_given_class : words × classes
-    start : the weights to begin from, of all documents alike
-    update : expected counts, documents × classes -> weights
-    steps : how many there are: no test for convergence, so that a document's weights do not
+    start : the shares to begin from, of all documents alike
+    steps : how many there are: no test for convergence, so that a document's shares do not
         depend on those it is classified with
-
-    Returns
-    -------
-    weights : documents × classes; those of a document without a known word are `start`
     """
-    found = np.empty((X.shape[0], len(start)))
-    for first in range(0, X.shape[0], _DOCUMENTS):
-        block = X[first : first + _DOCUMENTS]
-        rows = Rows(block.indptr.astype(np.int64), block.indices, block.data.astype(np.float64))
-
-        def expect(
-            weights: np.ndarray, sharing: Sharing, rows: Rows = rows
-        ) -> tuple[np.ndarray, float]:
-            expected, bound = e_step(rows, p_w_given_class, weights, sharing)
-            return expected.by_row, bound
-
-        def maximise(expected: np.ndarray, before: np.ndarray) -> np.ndarray:
-            known = expected.sum(axis=1) > 0
-            return np.where(known[:, None], update(expected), before)
-
-        weights = np.tile(start, (block.shape[0], 1))
-        fitted = run_em(expect, maximise, weights, max_iter=steps)
-        found[first : first + _DOCUMENTS] = fitted.parameters
-    return found
+    # A step takes shares of the expected counts; since their ratios alone matter, once is enough.
+    one = np.ones(len(start))
+    return to_shares(fold(Rows.of(X), p_w_given_class, start, one, one, 0.0, steps))
 
 
 class HPLC(HierarchicalMixture):
@@ -143,7 +116,9 @@ class HPLC(HierarchicalMixture):
             return
         CountClassifier._derive(self)  # a table of logarithms would only take its room
         self._weights = None
-        self._p_w = np.ascontiguousarray(self._p_w_given_classes(self._live).T)
+        self._p_w = np.empty((self.n_features_in_, len(self._live)))
+        for part in self._some_classes():
+            self._p_w[:, part] = self._p_w_given_classes(self._live[part]).T
 
     def _learned_prior(self) -> np.ndarray:
         """Return P(α): by default the share of all words, not documents, that it has (G eq. 10)."""
@@ -158,12 +133,10 @@ class HPLC(HierarchicalMixture):
         if self.prediction == "direct":
             return super()._log_joint(X)
         p_class = np.exp(self._log_prior[self._live])
-
-        def update(expected: np.ndarray) -> np.ndarray:
-            return p_class * expected / (self._length + expected)
-
         start = p_class / (1 + self._length.sum())
-        weights = fold_in(X, self._p_w, start, update, self.fold_steps)
+        weights = fold(
+            Rows.of(X), self._p_w, start, p_class, self._length, 1.0, self.fold_steps
+        )  # G eq. 12
         return self._on_all_columns(np.log(np.maximum(weights, _TINY)))
 
     @available_if(lambda self: self.prediction == "direct")
@@ -352,7 +325,7 @@ class PLSAClassifier(NodeClassifier):
         """Return log P(c | d), fitted by EM."""
         log_joint = np.full((X.shape[0], len(self.nodes_)), -np.inf)
         start = np.full(len(self._live), 1 / len(self._live))
-        p_c = fold_in(X, self._p_w, start, to_shares, self.fold_steps)
+        p_c = fold_in(X, self._p_w, start, self.fold_steps)
         log_joint[:, self._live] = np.log(np.maximum(p_c, _TINY))
         return log_joint
 
