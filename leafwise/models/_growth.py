@@ -10,6 +10,7 @@ occurrences × classes, however deep the tree is.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numba
@@ -58,6 +59,25 @@ class Parameters(NamedTuple):
     joint: np.ndarray
     levels: tuple[np.ndarray, ...]
     topics: np.ndarray
+
+
+class _Lines(NamedTuple):
+    """The paths of all classes, one after the other.
+
+    Attributes
+    ----------
+    starts : where each class's begins, and where the last one ends
+    path, level : the topics on them, and P(ν | α)
+    """
+
+    starts: np.ndarray
+    path: np.ndarray
+    level: np.ndarray
+
+    @classmethod
+    def of(cls, paths: list[list[int]], p: Parameters) -> _Lines:
+        starts = np.append(0, np.cumsum([len(path) for path in paths]))
+        return cls(starts, np.concatenate(paths), np.concatenate(p.levels))
 
 
 class Statistics(NamedTuple):
@@ -164,66 +184,54 @@ class Cooccurrences:
     def maximise(self, s: Statistics, p: Parameters, paths: list[list[int]]) -> Parameters:
         """Take shares of the expected counts (G eq. 7-8)."""
         topics = np.zeros_like(p.topics)
+        lines, raised = self._raised(p, paths, s.sharing.beta)
+        if s.sharing.variant == "sem":
+            levels = _deal_levels(s, lines, raised, topics)
+        else:
 
-        def work(words: slice) -> list[np.ndarray]:
-            levels = []
-            for k, path in enumerate(paths):
-                parts = s.by_word[words, k] * self._among_levels(p, path, k, s, words)
-                levels.append(parts.sum(axis=1))
-                topics[path, words] += parts
-            return levels
+            def work(words: tuple[int, int]) -> np.ndarray:
+                found, whole = np.zeros(len(lines.path)), s.sharing.variant == "cem"
+                _share_topics(*words, *lines, raised, s.by_word, whole, topics, found)
+                return found
 
-        of_words = in_threads(work, self._slices(s.sharing))
-        levels = tuple(to_shares(np.sum(of_leaf, axis=0)[None])[0] for of_leaf in zip(*of_words))
+            levels = np.sum(in_threads(work, self._slices()), axis=0)
         used = topics.any(axis=1)
         topics[used] /= topics[used].sum(axis=1, keepdims=True)
         topics[~used] = p.topics[~used]
-        return Parameters(s.by_document / self.total, levels, topics)
-
-    def _slices(self, sharing: Sharing) -> list[slice]:
-        """Cut words into slices: into one for "sem", whose draws are made for all words at once."""
-        n = len(self.word_totals)
-        step = n if sharing.variant == "sem" else _WORDS
-        return [slice(start, start + step) for start in range(0, n, step)]
-
-    def _raised(
-        self, p: Parameters, path: list[int], k: int, sharing: Sharing, words: slice
-    ) -> np.ndarray:
-        """Return P(ν | α) P(j | ν), levels × words, to the power β where topics have it too."""
-        parts = p.levels[k][:, None] * p.topics[path, words]
-        return parts**sharing.beta if self.both else parts
+        shares = [to_shares(one[None])[0] for one in np.split(levels, lines.starts[1:-1])]
+        return Parameters(s.by_document / self.total, tuple(shares), topics)
 
     def _all_drawn(self, p: Parameters, paths: list[list[int]], sharing: Sharing) -> np.ndarray:
         """Return P(j | α), words × classes, to the power β."""
         drawn = np.empty((len(self.word_totals), len(paths)))
+        lines, raised = self._raised(p, paths, sharing.beta)
 
-        def work(words: slice) -> None:
-            for k, path in enumerate(paths):
-                parts = self._raised(p, path, k, sharing, words)
-                drawn[words, k] = (
-                    parts.max(axis=0) if sharing.variant == "cem" else parts.sum(axis=0)
-                )
+        def work(words: tuple[int, int]) -> None:
+            _draw_words(*words, *lines, raised, sharing.variant == "cem", drawn)
             if not self.both:
-                drawn[words] **= sharing.beta
+                drawn[slice(*words)] **= sharing.beta
 
-        in_threads(work, self._slices(sharing))
+        in_threads(work, self._slices())
         return drawn
 
-    def _among_levels(
-        self, p: Parameters, path: list[int], k: int, s: Statistics, words: slice
-    ) -> np.ndarray:
-        """Return what share of a word's occurrences in a class each topic has (G eq. 6)."""
-        parts = self._raised(p, path, k, s.sharing, words)
-        if s.sharing.variant == "cem":
-            return (np.arange(len(path))[:, None] == parts.argmax(axis=0)).astype(np.float64)
-        total = parts.sum(axis=0)
-        shares = np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
-        if s.sharing.variant == "sem":
-            shares[0, total == 0] = 1.0
-            n = np.ceil(s.by_word[words, k]).astype(np.int64)
-            rng = np.random.default_rng([s.sharing.seed, k])
-            shares = rng.multinomial(n, shares.T / shares.sum(axis=0)[:, None]).T / np.maximum(n, 1)
-        return shares
+    def _raised(
+        self, p: Parameters, paths: list[list[int]], beta: float
+    ) -> tuple[_Lines, np.ndarray]:
+        """Return P(ν | α) and P(j | ν), to the power β where topics have it too."""
+        lines = _Lines.of(paths, p)
+        if not self.both or beta == 1.0:
+            return lines, p.topics
+        raised = np.empty_like(p.topics)
+
+        def work(words: tuple[int, int]) -> None:
+            np.power(p.topics[:, slice(*words)], beta, out=raised[:, slice(*words)])
+
+        in_threads(work, self._slices())
+        return lines._replace(level=lines.level**beta), raised
+
+    def _slices(self) -> list[tuple[int, int]]:
+        n = len(self.word_totals)
+        return list(pairwise([*range(0, n, _WORDS), n]))
 
     # ---- classes that come apart ----
 
@@ -458,6 +466,63 @@ def _with_data(X: sparse.csr_matrix, data: np.ndarray) -> sparse.csr_matrix:
     part = sparse.csr_matrix((data, X.indices.copy(), X.indptr.copy()), X.shape)
     part.eliminate_zeros()
     return part
+
+
+def _deal_levels(s: Statistics, lines: _Lines, topics: np.ndarray, dealt: np.ndarray) -> np.ndarray:
+    """Deal what classes have of words among their topics at random, in proportion (G section 7).
+
+    Adds to the topics' counts, and returns those of the levels.
+    """
+    levels = np.zeros(len(lines.path))
+    for k, (start, end) in enumerate(pairwise(lines.starts.tolist())):
+        path = lines.path[start:end]
+        parts = lines.level[start:end, None] * topics[path]
+        parts[0, ~parts.any(axis=0)] = 1.0
+        n = np.ceil(s.by_word[:, k]).astype(np.int64)
+        rng = np.random.default_rng([s.sharing.seed, k])
+        drawn = rng.multinomial(n, (parts / parts.sum(axis=0)).T).T
+        drawn = s.by_word[:, k] * (drawn / np.maximum(n, 1))
+        dealt[path] += drawn
+        levels[start:end] = drawn.sum(axis=1)
+    return levels
+
+
+@numba.njit(nogil=True, cache=True)
+def _draw_words(
+    first, last, starts, path, level, topics, best, drawn
+):  # pragma: no cover - compiled
+    """Sum over the topics of each class, or take the largest part."""
+    for j in range(first, last):
+        for k in range(drawn.shape[1]):
+            total = 0.0
+            for i in range(starts[k], starts[k + 1]):
+                part = level[i] * topics[path[i], j]
+                total = max(total, part) if best else total + part
+            drawn[j, k] = total
+
+
+@numba.njit(nogil=True, cache=True)
+def _share_topics(
+    first, last, starts, path, level, topics, by_word, whole, shared, levels
+):  # pragma: no cover - compiled
+    """Share what a class has of a word among its topics (G eq. 6), or give it to the likeliest."""
+    parts = np.empty(len(level))
+    for j in range(first, last):
+        for k in range(by_word.shape[1]):
+            total, best = 0.0, starts[k]
+            for i in range(starts[k], starts[k + 1]):
+                parts[i] = level[i] * topics[path[i], j]
+                total += parts[i]
+                if parts[i] > parts[best]:
+                    best = i
+            if whole:
+                shared[path[best], j] += by_word[j, k]
+                levels[best] += by_word[j, k]
+            elif total > 0.0:
+                scale = by_word[j, k] / total
+                for i in range(starts[k], starts[k + 1]):
+                    shared[path[i], j] += parts[i] * scale
+                    levels[i] += parts[i] * scale
 
 
 @numba.njit(nogil=True, cache=True)
