@@ -76,7 +76,7 @@ class Counted(NamedTuple):
     membership : labels, documents × classes; rows sum to 1, or to 0 for documents without
     keywords : of the tree; None where they have no part
     vectors : of an encoder; None where there is none
-    cuts : see `learn_several`; None where documents are of one class each
+    cuts : see `learn_several`; None where labels are too few, or one for each document
     """
 
     X: sparse.csr_matrix
@@ -136,7 +136,7 @@ class StagedClassifier(NodeClassifier):
         ways = self._ways(counted)
         with_graph = "all" in ways and n_labelled < counted.X.shape[0]
         parts = self._parts(counted) if n_labelled >= ENOUGH_LABELS else []
-        if "several" in ways:
+        if "several" in ways and parts:
             known = counted.labelled
             counted = counted._replace(
                 cuts=cuts_of_labels(counted.X[known], counted.membership[known])
