@@ -173,6 +173,8 @@ def test_other_documents_get_several_nodes_too(crowd, tmp_path):
     given = [one if i % 3 == 0 else None for i, one in enumerate(labels)]
     model = lw.TaxonomyClassifier(tree, keywords=False).fit(texts, given)
     assert any("say which nodes other documents have" in line for line in model.report_)
+    told = any("gets no node" in line for line in model.report_)
+    assert told is not model.at_least_one_
     assert model.score(texts, labels) > 0.85
     # Linear scores alone have the say, and words explain all of it.
     X = model.counter_.transform(texts)

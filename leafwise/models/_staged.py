@@ -164,7 +164,10 @@ class StagedClassifier(NodeClassifier):
             text = _WAYS[way] if graph is not None or way != "all" else "linear scores help"
             said = [f"{text[0].upper()}{text[1:]}: so say {n_held_out} held out."]
         what = "Probabilities are" if not self.several_ else "Thresholds and probabilities are"
-        return [*said, f"{what} set by {n_held_out} held out."]
+        said.append(f"{what} set by {n_held_out} held out.")
+        if not self.at_least_one_:
+            said.append("A text below all of them gets no node: the closest was too often wrong.")
+        return said
 
     def _ways(self, counted: Counted) -> list[str]:
         """Return the ways of learning that come into question, the preferred one first."""
