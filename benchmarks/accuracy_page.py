@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from accuracy_calibration import Bins, by_chance, calibration_error, together
 from accuracy_corpora import CORPORA
-from accuracy_methods import BOTH, LABELS, PEERS, SEVERAL_PEERS
+from accuracy_methods import BOTH, LABELS, PEERS, SEVERAL_PEERS, methods_of
 from accuracy_sections import INTRODUCTION, SECTIONS, Section, Values, size_name
 
 from leafwise.papers import markdown
@@ -71,6 +72,66 @@ def directory_table(values: Values) -> str:
         rows.append([corpus.name.removeprefix("directory-"), *size, *cells])
     shown = [size_name(n, "share") for n in sizes]
     return markdown(["directory", "documents", "classes", "nodes", *shown], rows)
+
+
+def beside_the_best(values: Values) -> str:
+    """Return, for each directory and size, what the best single method has."""
+    rows = []
+    for corpus in (c for c in CORPORA if c.group == "directories"):
+        for size in (n for n in corpus.sizes if n):
+            of = {m: values.get(corpus.name, m, size, "accuracy") for m in methods_of(corpus)}
+            own = [of.pop(BOTH), of.pop(LABELS)]
+            means = {m: float(np.mean([*x.values()])) for m, x in of.items() if x}
+            if not means:
+                continue
+            best = max(means, key=lambda m: means[m])
+            cells = [_cell(list(x.values()), None, 0) for x in own]
+            gains = [_signed_of([x[k] - of[best][k] for k in x if k in of[best]]) for x in own]
+            named = f"{best} {means[best]:.3f}"
+            shown = [corpus.name.removeprefix("directory-"), size_name(size, "share")]
+            rows.append([*shown, cells[0], cells[1], named, *gains])
+    head = ["directory", "labels", BOTH, LABELS, "best other", "both over it", "labels over it"]
+    return markdown(head, rows) if rows else ""
+
+
+# ---- calibration ---------------------------------------------------------------------------------
+
+CALIBRATION = """\
+The calibration error is the mean over documents of how far accuracy and mean confidence differ in
+one of 15 bins of confidence. With few documents it is above 0 even where every probability is
+right: *by chance* is what it would then be on average, of as many documents in each bin. *Together*
+is the error where bins have the documents of all draws; of ten, chance has about a third."""
+
+
+def calibration(values: Values) -> str:
+    """Return the calibration error of each corpus and size, and what chance has of it."""
+    rows = []
+    for corpus in CORPORA:
+        about = values.about.get(corpus.name, {})
+        for part, where in (("", ""), ("_new", ", new documents")):
+            for size in (n for n in corpus.sizes if n):
+                draws = [values.bins(corpus.name, m, size, part) for m in (BOTH, LABELS)]
+                if not any(draws):
+                    continue
+                each = size
+                if size <= 1 and "documents" in about:  # a share of them
+                    each = size * about["documents"] / about["classes"]
+                cells = [cell for one in draws for cell in _calibration_cells(one)]
+                rows.append([corpus.name + where, f"{each:.3g}", *cells])
+    if not rows:
+        return "Not measured.\n"
+    parts = "error", "by chance", "together"
+    head = ["corpus", "labels per class"]
+    head += [f"{what}, {name}" for name in ("both", "labels alone") for what in parts]
+    return f"{CALIBRATION}\n\n{markdown(head, rows)}"
+
+
+def _calibration_cells(draws: Sequence[Bins]) -> list[str]:
+    if not draws:
+        return ["", "", ""]
+    errors = np.mean([calibration_error(one) for one in draws])
+    chance = np.mean([by_chance(one) for one in draws])
+    return [f"{x:.3f}" for x in (errors, chance, calibration_error(together(draws)))]
 
 
 # ---- keywords and labels against either alone ----------------------------------------------------
@@ -146,6 +207,10 @@ def either_alone(values: Values) -> str:
 
 def _signed(d: Difference) -> str:
     return f"{d.mean:+.3f}" + ("" if d.error is None else f" ± {d.error:.3f}")
+
+
+def _signed_of(gains: Sequence[float]) -> str:
+    return _signed(Difference("", "", "", float(np.mean(gains)), _error(gains))) if gains else ""
 
 
 # ---- the plots -----------------------------------------------------------------------------------
@@ -241,6 +306,9 @@ def write_page(lines: Iterable[Mapping[str, Any]], out: Path) -> None:
         parts += [f"### {heading}\n\n{text}\n" for heading, text in tables if text]
         if section.name == "directories":
             parts.append(f"### {BOTH}, each directory\n\n{directory_table(values)}\n")
+            if text := beside_the_best(values):
+                parts.append(f"### Each directory beside the best other method\n\n{text}\n")
+    parts.append(f"## Calibration\n\n{calibration(values)}")
     parts.append("## Keywords and labels together against either alone\n\n" + either_alone(values))
     out.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
 

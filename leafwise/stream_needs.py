@@ -13,7 +13,7 @@ from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models._base import BLOCK_SCORES
 from leafwise.models._counts import CountClassifier, TableClassifier
 from leafwise.models._dirichlet_tree import MOST_CLASSES
-from leafwise.models._staged import ENOUGH_LABELS, MANY_LABELS, SAMPLE
+from leafwise.models._staged import ENOUGH_LABELS, MANY_LABELS, SAMPLE, n_fifths
 from leafwise.models._stages import MOST, MOST_WORK
 from leafwise.models.dirichlet import HierarchicalDirichlet
 from leafwise.models.naive_bayes import NaiveBayes
@@ -28,8 +28,9 @@ _PER_ENTRY = 130  # for each different word in it
 _PER_SHARE = 64  # for each class that it is shared among, where it has no label
 _PER_PAIR = 140  # for a pair of a node and a word in a HierarchicalDirichlet
 _PER_SCORE = 96  # for a document and a class, where neighbours are compared
-_PER_JUDGED = 64  # the same, where documents are only scored
+_PER_JUDGED = 80  # the same, where documents are only scored
 _PER_WEIGHT = 26  # for a word and a class in linear scores
+_PER_WEIGHT_MIXED = 42  # the same, where scores learned in two ways are put together
 _TO_CHOOSE_SIGMA = 26  # for a word of the documents that decide and a class, a thousand at most
 
 
@@ -76,8 +77,11 @@ def sample_needs(model: TaxonomyClassifier, found: Sample) -> float:
     ]
     feasible = max(X.shape) * n_classes <= MOST and fewest * n_classes <= MOST_WORK
     if model.spread is not False and feasible:  # all stages
-        per_score = _PER_SCORE if len(labelled) < n_documents else _PER_JUDGED
-        tables.append((per_score * n_documents + _PER_WEIGHT * n_words) * n_classes)
+        some = len(labelled) < n_documents
+        per_score = _PER_SCORE if some else _PER_JUDGED
+        mixed = some and len(labelled) >= ENOUGH_LABELS
+        per_weight = _PER_WEIGHT_MIXED if mixed else _PER_WEIGHT
+        tables.append((per_score * n_documents + per_weight * n_words) * n_classes)
     made = pairs / 2 + max(tables)
     if model.counter is None and len(labelled) >= ENOUGH_LABELS:
         # Before there is a model, linear scores of some documents say how to count words.
@@ -121,7 +125,8 @@ def _n_judged(n_documents: int, n_labels: np.ndarray, n_classes: int) -> int:
     if n_labelled < ENOUGH_LABELS:
         held_out = 2 * drawn
     elif n_labelled >= MANY_LABELS and n_labels.max() == 1:
-        held_out = min(n_labelled // 5, drawn)
+        n_parts = n_fifths(n_labelled, drawn)
+        held_out = min(n_labelled // 5, drawn) if n_parts == 1 else -(-n_parts * n_labelled // 5)
     return min(n_documents, max(held_out, sorted_at_once))
 
 

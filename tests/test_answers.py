@@ -141,7 +141,8 @@ def test_thresholds_and_odds_of_scores_held_out():
     belief = _belief.believe_several(truth.astype(float), scores)
     expected = [best_threshold(scores[:, c], truth[:, c]) for c in range(3)]
     assert belief.thresholds.tolist() == expected
-    error = np.exp(belief.log_proba(scores)) - expit(1.5 * (scores - [0.5, -0.5, 1.0]))
+    found = belief.log_proba(scores, np.zeros(len(scores), bool))
+    error = np.exp(found) - expit(1.5 * (scores - [0.5, -0.5, 1.0]))
     assert np.abs(error).mean() < 0.05
     wrong = _belief.errors(truth.astype(float), scores, belief)
     assert 0 < wrong.mean() < 0.7

@@ -2,19 +2,27 @@
 
 import numpy as np
 import pytest
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from sklearn.metrics import f1_score
 
 from leafwise.models import _belief
 
 
-def drawn_from(scores, temperature, doubt, seed=0):
-    p = doubt / scores.shape[1] + (1 - doubt) * softmax(scores / temperature, axis=1)
+def drawn_from(scores, temperature, doubt, leaning=0.0, seed=0):
+    """Draw a class of each row; the temperature may differ from row to row."""
+    scores = scores / np.reshape(temperature, (-1, 1))
+    p = doubt * softmax(leaning * scores, axis=1) + (1 - doubt) * softmax(scores, axis=1)
     return (p.cumsum(axis=1) < np.random.default_rng(seed).random((len(p), 1))).sum(axis=1)
 
 
-def confidence(belief, scores):
-    return np.exp(belief.log_proba(scores)).max(axis=1)
+def confidence(belief, scores, learned=True):
+    learned = np.broadcast_to(learned, len(scores))
+    return np.exp(belief.log_proba(scores, learned)).max(axis=1)
+
+
+def believe(right, scores, linear=True, share=1.0, learned=True):
+    learned = np.broadcast_to(learned, len(scores))
+    return _belief.believe_one(right, scores, learned, linear, share)
 
 
 @pytest.fixture
@@ -25,26 +33,60 @@ def scores():
 def test_as_sure_as_right_on_average_and_by_tenths(scores):
     truth = drawn_from(scores, 0.3, 0.15)
     right = scores.argmax(axis=1) == truth
-    sure = confidence(_belief.believe_one(right, scores, True), scores)
+    sure = confidence(believe(right, scores), scores)
     assert sure.mean() == pytest.approx(right.mean(), abs=0.01)
     for part in np.array_split(np.argsort(sure), 10):
         assert sure[part].mean() == pytest.approx(right[part].mean(), abs=0.04)
 
 
+def test_a_doubt_that_leans_is_found():
+    """Many classes, some of which come close: one temperature for all would not do."""
+    scores = np.random.default_rng(1).normal(size=(8_000, 40))
+    right = scores.argmax(axis=1) == drawn_from(scores, 0.1, 0.5, 0.2)
+    found = confidence(believe(right, scores), scores)
+    drawn = confidence(_belief.Belief(0.1, 0.5, leaning=0.2), scores)
+    assert np.abs(found - drawn).max() < 0.05
+    alike = [confidence(_belief.Belief(t, 0.5), scores) for t in np.geomspace(0.02, 1)]
+    assert min(np.abs(one - drawn).max() for one in alike) > 0.1
+
+
+def test_documents_that_were_not_learned_from_have_their_own_temperature(scores):
+    learned = np.arange(len(scores)) % 2 == 0
+    right = scores.argmax(axis=1) == drawn_from(scores, np.where(learned, 0.4, 0.2), 0.1)
+    found = believe(right, scores, learned=learned)
+    assert found.temperature == pytest.approx(0.4, rel=0.1)
+    assert found.new_temperature == pytest.approx(0.2, rel=0.1)
+    sure = confidence(found, scores, learned)
+    for part in (learned, ~learned):
+        assert sure[part].mean() == pytest.approx(right[part].mean(), abs=0.01)
+    only_new = believe(right[~learned], scores[~learned], learned=False)
+    assert only_new.temperature == only_new.new_temperature
+
+
+@pytest.mark.parametrize("leaning", [0.0, 0.3])
+def test_probabilities_keep_the_order_of_scores_and_sum_to_one(scores, leaning):
+    belief = _belief.Belief(0.3, 0.4, leaning=leaning, new_temperature=0.6)
+    p = np.exp(belief.log_proba(scores[:100], np.arange(100) % 2 == 0))
+    assert p.sum(axis=1) == pytest.approx(np.ones(100))
+    np.testing.assert_array_equal(p.argsort(axis=1), scores[:100].argsort(axis=1))
+
+
 def test_few_labels_are_drawn_towards_what_is_usual(scores):
-    usual_t, usual_doubt = np.exp(_belief._USUAL[True][0][0]), 1 / (1 + np.exp(1.9))
+    log_t, doubt, leaning, newer = _belief._USUAL[True][0]
     right = np.ones(4, bool)
-    few = _belief.believe_one(right, scores[:4], True)
-    many = _belief.believe_one(np.ones(4000, bool), scores[:4000], True)
-    assert few.temperature == pytest.approx(usual_t, rel=0.35)
-    assert few.doubt == pytest.approx(usual_doubt, rel=0.35)
+    few = believe(right, scores[:4])
+    many = believe(np.ones(4000, bool), scores[:4000])
+    assert few.temperature == pytest.approx(np.exp(log_t), rel=0.35)
+    assert few.doubt == pytest.approx(expit(doubt), rel=0.35)
+    assert few.leaning == pytest.approx(expit(leaning), rel=0.35)
+    assert few.new_temperature == pytest.approx(few.temperature * np.exp(newer))
     assert confidence(many, scores).mean() > confidence(few, scores).mean()
 
 
 def test_fewer_errors_are_expected_of_more_labels(scores):
     right = scores.argmax(axis=1) == drawn_from(scores, 0.3, 0.15)
-    all_of_them = confidence(_belief.believe_one(right, scores, True), scores).mean()
-    three_quarters = confidence(_belief.believe_one(right, scores, True, 0.75), scores).mean()
+    all_of_them = confidence(believe(right, scores), scores).mean()
+    three_quarters = confidence(believe(right, scores, share=0.75), scores).mean()
     assert 1 - three_quarters == pytest.approx(0.75**_belief._CURVE * (1 - all_of_them), rel=0.02)
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
+import leafwise as lw
 from leafwise.datasets import Dataset
 from leafwise.taxonomy import Taxonomy
 
@@ -16,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import accuracy  # noqa: E402
+import accuracy_calibration  # noqa: E402
 import accuracy_corpora  # noqa: E402
 import peers  # noqa: E402
 import peers_page  # noqa: E402
@@ -110,6 +113,38 @@ class TestPage:
         part = page.split("### Calibration error")[1]
         assert f"| {BOTH} |  |  | **0.100 ± 0.000** |" in part
 
+    def test_each_directory_stands_beside_the_best_other_method(self, tmp_path):
+        lines = [
+            *(line(BOTH, 0.1, k, x, corpus="directory-osint") for k, x in enumerate((0.5, 0.52))),
+            *(line(LABELS, 0.1, k, x, corpus="directory-osint") for k, x in enumerate((0.3, 0.3))),
+            *(
+                line("LinearSVC", 0.1, k, x, corpus="directory-osint")
+                for k, x in enumerate((0.4, 0.4))
+            ),
+            line("NaiveBayes", 0.1, 0, 0.2, corpus="directory-osint"),
+            # A section has a table only where all eight are measured.
+            *(
+                line(BOTH, 0.1, k, 0.5, corpus=c.name)
+                for c in accuracy_corpora.CORPORA
+                if c.group == "directories" and c.name != "directory-osint"
+                for k in range(2)
+            ),
+        ]
+        part = written(tmp_path, lines).split("### Each directory beside the best other")[1]
+        assert (
+            "| osint | 10 % | 0.510 ± 0.014 | 0.300 ± 0.000 | LinearSVC 0.400 | "
+            "+0.110 ± 0.010 | -0.100 ± 0.000 |" in part
+        )
+
+    def test_calibration_is_beside_what_chance_has_of_it(self, tmp_path):
+        bins = [[(2, 0.5, 1.0), (10, 0.9, 0.9)], [(2, 0.5, 0.0), (10, 0.9, 0.8)]]
+        lines = [line(BOTH, 7, k, 0.8, bins=one, bins_new=None) for k, one in enumerate(bins)]
+        page = written(tmp_path, lines)
+        # Two documents at .5 are off by .5 on average; ten at .9 by 20 x .1 x P(10), .9^10.
+        chance = (2 * 0.25 + 20 * 0.1 * 0.9**10) / 12
+        cells = [f"{x:.3f}" for x in ((1 / 12 + 2 / 12) / 2, chance, 0.5 / 12)]
+        assert f"| newsgroups | 7 | {' | '.join(cells)} |  |  |  |" in page
+
     def test_it_says_where_both_are_worse_than_either_alone(self, page):
         said = page.split("against either alone")[1]
         assert (
@@ -132,6 +167,30 @@ class TestPage:
         first = (tmp_path / picture).read_bytes()
         written(tmp_path, LINES)
         assert (tmp_path / picture).read_bytes() == first
+
+
+class TestCalibration:
+    @pytest.mark.parametrize(("n", "p"), [(1, 0.3), (7, 0.5), (40, 0.93), (300, 0.1), (5, 1.0)])
+    def test_what_chance_has_is_the_mean_over_all_outcomes(self, n, p):
+        right = np.arange(n + 1)
+        expected = binom.pmf(right, n, p) @ np.abs(right / n - p)
+        assert accuracy_calibration.by_chance([(n, p, 0.0)]) == pytest.approx(expected)
+
+    def test_bins_have_the_error_of_the_metric(self):
+        rng = np.random.default_rng(0)
+        proba = rng.dirichlet(np.ones(3), 500)
+        truth = rng.integers(3, size=500)
+        bins = accuracy._reliability(truth, proba, [0, 1, 2])
+        expected = lw.metrics.expected_calibration_error(truth, proba, [0, 1, 2])
+        assert accuracy_calibration.calibration_error(bins) == pytest.approx(expected)
+        halves = [accuracy._reliability(truth[i], proba[i], [0, 1, 2])
+                  for i in (slice(None, 250), slice(250, None))]  # fmt: skip
+        both = accuracy_calibration.together(halves)
+        assert accuracy_calibration.calibration_error(both) == pytest.approx(expected)
+
+    def test_a_label_that_is_no_class_is_wrong(self):
+        bins = accuracy._reliability(np.array(["a", "z"]), np.array([[1.0, 0.0]] * 2), ["a", "b"])
+        assert bins == [(2, 1.0, 0.5)]
 
 
 class TestRun:

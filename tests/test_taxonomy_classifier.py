@@ -7,7 +7,7 @@ import leafwise as lw
 from leafwise.exceptions import LabelError, ModelFileError
 from leafwise.keywords import read_keywords
 from leafwise.labels import Classes, read_labels
-from leafwise.models import _base, _belief, _staged
+from leafwise.models import _base, _belief, _scored, _staged
 
 
 def match(model, texts, known):
@@ -325,7 +325,6 @@ def test_enough_labels_decide_and_calibrate(many):
     assert 0 <= model.doubt_ < 0.5
     proba = model.predict_proba(texts)
     assert proba.sum(axis=1) == pytest.approx(np.ones(240))
-    assert (proba >= model.doubt_ / 4 - 1e-12).all()
     every = lw.TaxonomyClassifier(tree).fit(texts, y.tolist())
     assert every.coef_ is not None
     assert every.score(texts, y) > 0.95
@@ -397,7 +396,7 @@ def test_linear_scores_are_explained(many):
         (model._temper(X)[0] * model.model_._as_read(X).data * by_model(c, X.indices)).sum()
         for c in range(n_classes)
     ]
-    weight = _staged._MODEL / model.temperature_
+    weight = _scored.MODEL / model.temperature_
     assert said == pytest.approx(against + weight * np.array(of_model))
 
 
@@ -439,9 +438,10 @@ def test_the_likeliest_temperature_and_doubt_are_found():
         p = doubt / 4 + (1 - doubt) * softmax(z / temperature, axis=1)
         drawn = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)
         right = z.argmax(axis=1) == drawn
-        found = _belief.believe_one(right, z, True)
-        assert found[0] == pytest.approx(temperature, rel=0.1)
-        assert found[1] == pytest.approx(doubt, abs=0.05)
+        learned = np.ones(len(z), bool)
+        found = _belief.believe_one(right, z, learned, True)
+        # A doubt that leans as scores do is none, so several say the same: it is compared.
+        assert np.abs(np.exp(found.log_proba(z, learned)) - p).max() < 0.05
 
 
 def test_membership_of_no_labels_is_empty(pets):

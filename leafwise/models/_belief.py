@@ -12,15 +12,19 @@ from sklearn.linear_model import LogisticRegression
 
 from leafwise.models._thresholds import FEW_DOCUMENTS, choose_thresholds
 
-_DOUBTS = -9.0, 3.0  # the least and the most, as logits
-# The logarithm of the temperature and the logit of the doubt before any label is held out, and how
-# far they are off: of a model's scores, and of linear ones.
+# What is usual before any label is held out, and how far that is off, of a model's scores, and of
+# linear ones: the logarithm of the temperature, the logits of the doubt and of its leaning, and the
+# logarithm of how much higher the temperature is for documents that were not learned from.
 _USUAL = {
-    False: (np.array([0.5, -1.9]), np.array([1.0, 1.0])),
-    True: (np.array([-1.6, -1.9]), np.array([0.3, 0.5])),
+    False: (np.array([0.5, -1.9, -3.5, 0.0]), np.array([1.0, 1.0, 1.0, 0.3])),
+    True: (np.array([-1.9, -1.5, -1.5, -0.1]), np.array([0.4, 0.7, 1.0, 0.3])),
 }
+_LEAST = {False: 0.0, True: -4.0}  # log temperature: a model is never surer than it says
+_MOST = 5.0
+_LOGITS = -9.0, 3.0
+_NEWER = -1.0, 1.0
 _USUAL_TEMPERATURE = 0.25  # of linear scores, with few labels
-_CURVE = 0.3  # errors shrink with so high a power of the number of labels
+_CURVE = 0.2  # errors shrink with so high a power of the number of labels
 _MOST_DOUBT = 0.99
 _TINY = 1e-9
 _LEAST_SLOPE = 1e-3  # of log odds: a higher score is never less likely
@@ -29,14 +33,20 @@ _LEAST_SLOPE = 1e-3  # of log odds: a higher score is never less likely
 class Belief(NamedTuple):
     """What turns scores, documents × classes, into probabilities.
 
-    Of one class for each document: scores over the temperature, scaled to sum to 1, of which the
-    doubt is shared among all classes alike. Of several: how far a score is above its class's
-    threshold, over the temperature, plus the offset, as log odds.
+    Of one class for each document: scores over the temperature, scaled to sum to 1. A part of it,
+    the doubt, is shared by scores that differ less: where many classes come close, the best is
+    right more often than one temperature for all documents can say without being too sure where
+    few do. Of several classes: how far a score is above its class's threshold, over the
+    temperature, plus the offset, as log odds.
 
     Attributes
     ----------
+    temperature : for documents that were learned from
+    leaning : how much scores still differ for the doubt; 0: it is shared among all classes alike
     thresholds : of each class; None where each document is of one class
     at_least_one : whether a document below all thresholds has the class that comes closest
+    new_temperature : for documents that were not: they have words that nothing is known of, and
+        their scores had no part in what was learned
     """
 
     temperature: float = 1.0
@@ -44,53 +54,72 @@ class Belief(NamedTuple):
     thresholds: np.ndarray | None = None
     offset: float = 0.0
     at_least_one: bool = True
+    leaning: float = 0.0
+    new_temperature: float = 1.0
 
-    def log_proba(self, scores: np.ndarray) -> np.ndarray:
+    def log_proba(self, scores: np.ndarray, learned: np.ndarray) -> np.ndarray:
+        """Return log P of each class, given which documents were learned from."""
         if self.thresholds is None:
-            return with_doubt(scores / self.temperature, self.doubt)
+            temperature = np.where(learned, self.temperature, self.new_temperature)
+            return with_doubt(scores / temperature[:, None], self.doubt, self.leaning)
         return log_expit((scores - self.thresholds) / self.temperature + self.offset)
 
 
-def with_doubt(scores: np.ndarray, doubt: float) -> np.ndarray:
-    """Return log P, of which a part is shared among all classes alike."""
+def with_doubt(scores: np.ndarray, doubt: float, leaning: float = 0.0) -> np.ndarray:
+    """Return log P, of which a part is shared by scores that differ less, or not at all."""
     if not doubt:
         return log_softmax(scores, axis=1)
-    return np.log(doubt / scores.shape[1] + (1 - doubt) * softmax(scores, axis=1))
+    shared = softmax(leaning * scores, axis=1) if leaning else 1 / scores.shape[1]
+    return np.log(doubt * shared + (1 - doubt) * softmax(scores, axis=1))
 
 
-def believe_one(right: np.ndarray, scores: np.ndarray, linear: bool, share: float = 1.0) -> Belief:
-    """Find the temperature and the doubt under which it is likeliest which documents are right.
+def believe_one(
+    right: np.ndarray,
+    scores: np.ndarray,
+    learned: np.ndarray,
+    linear: bool,
+    share: float = 1.0,
+) -> Belief:
+    """Find temperatures and a doubt under which it is likeliest which documents are right.
 
-    Labels that are held out may be few, so both are drawn towards what is usual.
+    Labels that are held out may be few, so all are drawn towards what is usual.
 
     Parameters
     ----------
     right : whether each held-out document has its label as the best class
     scores : what was said of them
-    linear : whether scores are linear ones; a model is never surer than it says
+    learned : whether each was learned from, without its label
+    linear : whether scores are linear ones
     share : of the labels that those scores were learned from: with all, fewer will be wrong
     """
     usual, spread = _USUAL[linear]
-    lowest, highest = -4.0 if linear else 0.0, 5.0
+    below = scores - scores.max(axis=1, keepdims=True)
 
-    def confidence(log_t: float, doubt: float) -> np.ndarray:
-        p = softmax(scores / np.exp(log_t), axis=1).max(axis=1)
-        return np.clip(doubt / scores.shape[1] + (1 - doubt) * p, _TINY, 1 - _TINY)
+    def best(slope: np.ndarray | float) -> np.ndarray:
+        return 1 / np.exp(below * slope).sum(axis=1)
+
+    def confidence(log_t: float, doubt: float, leaning: float, log_newer: float) -> np.ndarray:
+        slope = np.exp(-log_t - np.where(learned, 0.0, log_newer))[:, None]
+        p = (1 - doubt) * best(slope) + doubt * best(leaning * slope)
+        return np.clip(p, _TINY, 1 - _TINY)
 
     def loss(point: np.ndarray) -> float:
-        p = confidence(point[0], float(expit(point[1])))
+        p = confidence(point[0], expit(point[1]), expit(point[2]), point[3])
         log_likelihood = np.log(np.where(right, p, 1 - p)).sum()
         return float((((point - usual) / spread) ** 2).sum() / 2 - log_likelihood) / len(right)
 
-    log_t, logit = minimize(loss, usual, bounds=[(lowest, highest), _DOUBTS]).x
-    doubt, less = float(expit(logit)), share**_CURVE
-    aim = 1 - less * (1 - confidence(log_t, doubt).mean())
+    bounds = [(_LEAST[linear], _MOST), _LOGITS, _LOGITS, _NEWER]
+    log_t, doubt, leaning, log_newer = minimize(loss, usual, bounds=bounds).x
+    doubt, leaning, less = float(expit(doubt)), float(expit(leaning)), share**_CURVE
+    aim = 1 - less * (1 - confidence(log_t, doubt, leaning, log_newer).mean())
     doubt *= less
 
     def excess(t: float) -> float:
-        return float(confidence(np.log(t), doubt).mean() - aim) ** 2
+        return float(confidence(np.log(t), doubt, leaning, log_newer).mean() - aim) ** 2
 
-    return Belief(best_temperature(excess, linear), doubt)
+    t = best_temperature(excess, linear)
+    newer = float(np.exp(log_newer)) if learned.any() else 1.0
+    return Belief(t, doubt, leaning=leaning, new_temperature=t * newer)
 
 
 def believe_agreement(mean: float, scores: np.ndarray, linear: bool) -> Belief:
@@ -100,10 +129,12 @@ def believe_agreement(mean: float, scores: np.ndarray, linear: bool) -> Belief:
         return float(softmax(scores / t, axis=1).max(axis=1).mean())
 
     if not linear:
-        return Belief(best_temperature(lambda t: (sure(t) - mean) ** 2, linear))
+        t = best_temperature(lambda t: (sure(t) - mean) ** 2, linear)
+        return Belief(t, new_temperature=t)
     least, most = 1 / scores.shape[1], sure(_USUAL_TEMPERATURE)
     doubt = (most - mean) / max(most - least, _TINY)
-    return Belief(_USUAL_TEMPERATURE, float(np.clip(doubt, 0.0, _MOST_DOUBT)))
+    doubt = float(np.clip(doubt, 0.0, _MOST_DOUBT))
+    return Belief(_USUAL_TEMPERATURE, doubt, new_temperature=_USUAL_TEMPERATURE)
 
 
 def believe_several(truth: np.ndarray, scores: np.ndarray) -> Belief:
@@ -128,15 +159,15 @@ def believe_several(truth: np.ndarray, scores: np.ndarray) -> Belief:
 
 def best_temperature(loss: Callable[[float], float], linear: bool) -> float:
     """Find the temperature of the least loss, as `believe_one` does."""
-    bounds = (-4 if linear else 0, 5)
+    bounds = (_LEAST[linear], _MOST)
     found = minimize_scalar(lambda log_t: loss(np.exp(log_t)), bounds=bounds, method="bounded")
     return float(np.exp(found.x))
 
 
-def clearly_worse(wrong: dict[str, np.ndarray], way: str) -> bool:
-    """Whether another way has fewer wrong, by more than two standard errors of the difference."""
+def clearly_worse(wrong: dict[str, np.ndarray], way: str, by: float = 2.0) -> bool:
+    """Whether another way has fewer wrong, by some standard errors of the difference."""
     more = [wrong[way] - other for other in wrong.values()]
-    return any(gain.mean() > 2 * gain.std() / np.sqrt(len(gain)) for gain in more)
+    return any(gain.mean() > by * gain.std() / np.sqrt(len(gain)) for gain in more)
 
 
 def errors(truth: np.ndarray, scores: np.ndarray, belief: Belief) -> np.ndarray:

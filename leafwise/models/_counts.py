@@ -405,3 +405,14 @@ def best_columns(membership: sparse.csr_matrix) -> np.ndarray:
         at = np.flatnonzero(membership.data == np.repeat(most, n_entries[rows]))
         best[rows] = membership.indices[at[np.searchsorted(at, starts)]]
     return best
+
+
+def keys_of(X: sparse.csr_matrix) -> np.ndarray:
+    """Return a number for each document, the same for the same words and counts."""
+    # Columns are scrambled as in the generator SplitMix64. All is modulo 2^64, so in any order.
+    h = (X.indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        h = (h ^ (h >> np.uint64(shift))) * np.uint64(factor)
+    sums = np.cumsum(h * X.data.astype(np.uint64), dtype=np.uint64)
+    sums = np.concatenate([np.zeros(1, np.uint64), sums])
+    return sums[X.indptr[1:]] - sums[X.indptr[:-1]]

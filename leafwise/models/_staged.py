@@ -5,7 +5,9 @@ Labels that are held out decide, where there are enough of them; else how far th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import ceil
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 
 from leafwise.keywords import Keywords
-from leafwise.models._base import BLOCK_SCORES, NodeClassifier
+from leafwise.models._base import BLOCK_SCORES
 from leafwise.models._belief import (
     Belief,
     believe_agreement,
@@ -23,8 +25,10 @@ from leafwise.models._belief import (
     clearly_worse,
     errors,
 )
-from leafwise.models._counts import best_columns
+from leafwise.models._counts import best_columns, keys_of
 from leafwise.models._evidence import First
+from leafwise.models._progress import Steps
+from leafwise.models._scored import MODEL, ScoredClassifier
 from leafwise.models._stages import (
     EXACT,
     MOST,
@@ -47,24 +51,29 @@ from leafwise.models.graph import average_graphs, neighbor_graph
 from leafwise.models.harmonic import HarmonicClassifier
 
 ENOUGH_LABELS = 50  # from here on some are held out, to learn how far the model can be believed
-MANY_LABELS = 1000  # from here on one part of them does; with fewer, each part in turn
+MANY_LABELS = 1000  # from here on some parts of them do; with fewer, each part in turn
 _N_PARTS = 4
+_ENOUGH_HELD_OUT = 500  # labels, for which so many parts are needed
+_HOPELESS = 4.0  # standard errors, by which a way is worse that is not tried on more parts
 _LARGE = 40_000_000  # words in documents, times nodes, from which on there are two parts
 SAMPLE = 5_000  # documents that tell as much about that as all of them would
 _FEW_DOCUMENTS = 100  # below, neighbours and linear scores tell nothing
-_MODEL = 0.02  # what the model counts beside linear scores: for words and nodes that these lack
 _MODEL_ALONE = 0.2  # the same where nothing was spread: all that they know is from the model
 _ROUNDS = 5  # of EM in which a model learns: after more it has drifted away from its keywords
 _AS_GOOD = 5  # labels per class that are as good to begin with as keywords
 _WAYS = {  # of learning from documents, the first preferred where nothing speaks against it
     "all": "neighbours and linear scores help",
+    "mostly": "neighbours and linear scores help, together with some scores that ask no neighbours",
+    "partly": "neighbours help a little, beside linear scores that ask none",
     "words": "neighbours did not help, and are left out",
     "several": "linear scores say which nodes other documents have, and learn from them",
     "model": "neighbours and linear scores did not help, and are left out",
     "labels": "unlabelled documents did not help, and are left out",
 }
-_FITTED_IN_TURN = "labels", "several", "words", "model", "all"
+_FITTED_IN_TURN = "labels", "several", "words", "model", "all", "mostly", "partly"
 _GO_ON_FROM = {"several": "labels", "words": "labels", "all": "model"}
+_APART = {"all": 0.0, "mostly": 1 / 3, "partly": 0.8}  # what linear scores count that ask none
+_BETWEEN = 1.0  # standard errors that decide between these: they differ little
 
 
 class Counted(NamedTuple):
@@ -85,6 +94,15 @@ class Counted(NamedTuple):
     vectors: np.ndarray | None = None
     cuts: np.ndarray | None = None
 
+    def without(self, out: np.ndarray, hidden: np.ndarray) -> Counted:
+        """Leave some documents out, and the labels of others; both are row numbers."""
+        kept = np.ones(self.X.shape[0])
+        kept[hidden] = 0.0
+        membership = sparse.csr_matrix(sparse.diags_array(kept) @ self.membership)
+        membership.eliminate_zeros()
+        rest = np.setdiff1d(np.arange(len(kept)), out)
+        return self._replace(membership=membership).take(rest)
+
     def take(self, rows: np.ndarray) -> Counted:
         vectors = None if self.vectors is None else self.vectors[rows]
         return Counted(self.X[rows], self.membership[rows], self.keywords, vectors, self.cuts)
@@ -94,37 +112,13 @@ class Counted(NamedTuple):
         return np.flatnonzero(np.diff(self.membership.indptr))
 
 
-class _Steps:
-    """Tells, each time it is called, that one more step of learning is done."""
-
-    def __init__(self, tell: Callable[[str, int, int], None] | None, n_steps: int):
-        self._tell, self._n_steps, self._done = tell, n_steps, -1
-        self()
-
-    def __call__(self) -> None:
-        self._done += 1
-        if self._tell is not None:
-            self._tell("Learning", self._done, self._n_steps)
-
-
-class StagedClassifier(NodeClassifier):
+class StagedClassifier(ScoredClassifier):
     """Evidence → spread → generalise, on counts of words."""
 
     model: HierarchicalDirichlet | None
     spread: Any
     linear: Any
     on_progress: Callable[[str, int, int], None] | None = None
-    several_: bool
-    model_: HierarchicalDirichlet
-    temperature_: float
-    doubt_: float
-    thresholds_: np.ndarray | None
-    offset_: float
-    at_least_one_: bool
-    model_share_: float = _MODEL  # what the model counts beside linear scores; 0: nothing at all
-    coef_: np.ndarray | None
-    intercept_: np.ndarray | None
-    idf_: np.ndarray | None
 
     def _fit_counted(self, counted: Counted) -> list[str]:
         """Fit, deciding which stages help, and how far to believe the result; say how.
@@ -132,6 +126,7 @@ class StagedClassifier(NodeClassifier):
         With enough labels some are held out first, and decide. With few, the preferred way is
         taken, and it is as sure as its parts agree.
         """
+        self.learned_keys_ = np.unique(keys_of(counted.X))
         n_labelled = len(counted.labelled)
         ways = self._ways(counted)
         with_graph = "all" in ways and n_labelled < counted.X.shape[0]
@@ -141,7 +136,8 @@ class StagedClassifier(NodeClassifier):
             counted = counted._replace(
                 cuts=cuts_of_labels(counted.X[known], counted.membership[known])
             )
-        step = _Steps(self.on_progress, with_graph + len(parts) * len(ways) + 1)
+        n_fits = len(parts) * sum(not _APART.get(way) for way in ways)
+        step = Steps(self.on_progress, with_graph + n_fits + 1)
         graph = None
         if with_graph:
             graph = self._graph(counted)
@@ -154,8 +150,11 @@ class StagedClassifier(NodeClassifier):
         found = self._hold_out(counted, graph, ways, parts, step)
         # Few labels tell little: without a clear sign against it, the first way is taken.
         wrong = {way: one.wrong for way, one in found.items()}
-        way = min(ways, key=lambda way: (clearly_worse(wrong, way), ways.index(way)))
-        self._fit_stages(counted, graph, way, sigma=found[way].sigma)
+        way = min(wrong, key=lambda way: (clearly_worse(wrong, way), ways.index(way)))
+        if way in _APART:
+            wrong = {one: wrong[one] for one in _APART if one in wrong}
+            way = min(wrong, key=lambda one: (clearly_worse(wrong, one, _BETWEEN), ways.index(one)))
+        self._fit_stages(counted, graph, way, {one: found[one].sigma for one in found})
         step()
         self._belief = found[way].belief
         n_held_out = n_of(len(wrong[way]), "label" if not self.several_ else "document")
@@ -181,12 +180,18 @@ class StagedClassifier(NodeClassifier):
         several = words and self.several_ and self.linear is True
         usable = {"all": every, "words": words, "several": several, "model": True, "labels": some}
         order: tuple[str, ...] = tuple(_WAYS)
-        if self.several_ and len(counted.labelled) >= ENOUGH_LABELS:
+        enough = len(counted.labelled) >= ENOUGH_LABELS
+        if enough and not self.several_ and self.linear is not False:
+            usable |= {"mostly": words, "partly": words}
+            order = ("mostly", "all", "partly", *order[3:])
+            if counted.keywords is None:
+                order = ("partly", "mostly", "all", *order[3:])
+        if self.several_ and enough:
             # What is spread is one class of each document. A class without a label is found by
             # keywords alone, which "several" leaves out.
             first = ("several", "words") if counted.keywords is None else ("words", "several")
             order = (*first, "all", "model", "labels")
-        return [way for way in order if usable[way]]
+        return [way for way in order if usable.get(way)]
 
     @property
     def _spreading(self) -> HarmonicClassifier:
@@ -220,27 +225,56 @@ class StagedClassifier(NodeClassifier):
         """Return, for each way, what becomes of labelled documents that it was not given."""
         scored: dict[str, list[np.ndarray]] = {way: [] for way in ways}
         sigma: dict[str, Any] = {}
+        pool = len(counted.labelled) < counted.X.shape[0] and not self.several_
+        is_linear: dict[str, bool] = {}
+        learned, truth = [], []
         for part in parts:
-            rest = np.setdiff1d(np.arange(counted.X.shape[0]), part)
-            some, among = counted.take(rest), None if graph is None else graph[rest][:, rest]
+            hidden = part[1::2] if pool else part[:0]
+            out = np.setdiff1d(part, hidden)
+            learned.append(np.isin(part, hidden))
+            truth.append(counted.membership[part].toarray())
+            rest = np.setdiff1d(np.arange(counted.X.shape[0]), out)
+            some = counted.without(out, hidden)
+            among = None if graph is None else graph[rest][:, rest]
+            linear: dict[str, LinearScores | None] = {}
             for way in [one for one in _FITTED_IN_TURN if one in ways]:
-                again = _GO_ON_FROM.get(way) in ways
-                self._fit_stages(some, among, way, sigma=sigma.get(way), again=again)
-                scored[way].append(self._scores(counted.X[part]))
-                sigma[way] = self.model_.sigma_
-                step()
-        truth = counted.membership[np.concatenate(parts)].toarray()
+                if way in scored:
+                    if _APART.get(way):
+                        self._mix(linear["all"], linear["words"], _APART[way])
+                    else:
+                        again = _GO_ON_FROM.get(way) in scored
+                        self._fit_stages(some, among, way, sigma, again=again)
+                        sigma[way], linear[way] = self.model_.sigma_, self._linear
+                    is_linear[way] = self._linear is not None
+                    scored[way].append(self._scores(counted.X[part]))
+                if not _APART.get(way):
+                    step()
+            if not self.several_:
+                self._drop_hopeless(scored, np.concatenate(truth))
         share = 1 - len(parts[0]) / len(counted.labelled)
-        found = {}
-        for way in ways:
-            scores = np.concatenate(scored[way])
-            belief = (
-                believe_several(truth, scores)
-                if self.several_
-                else believe_one(errors(truth, scores, Belief()) == 0, scores, way == "all", share)
-            )
-            found[way] = _HeldOut(errors(truth, scores, belief), belief, sigma[way])
+        labels, seen, found = np.concatenate(truth), np.concatenate(learned), {}
+        for way, several_scores in scored.items():
+            scores = np.concatenate(several_scores)
+            if self.several_:
+                belief = believe_several(labels, scores)
+            else:
+                right = errors(labels, scores, Belief()) == 0
+                belief = believe_one(right, scores, seen, is_linear[way], share)
+            found[way] = _HeldOut(errors(labels, scores, belief), belief, sigma.get(way))
         return found
+
+    @staticmethod
+    def _drop_hopeless(scored: dict[str, list[np.ndarray]], truth: np.ndarray) -> None:
+        """Drop ways that are so much worse than others that more parts would not change it."""
+        wrong = {
+            way: errors(truth, np.concatenate(scores), Belief()) for way, scores in scored.items()
+        }
+        for way in wrong:
+            if way in scored and clearly_worse(wrong, way, _HOPELESS):
+                del scored[way]
+        if not {"all", "words"} <= scored.keys():  # of which these two are made
+            for way in ("mostly", "partly"):
+                scored.pop(way, None)
 
     def _parts(self, counted: Counted) -> list[np.ndarray]:
         """Deal labelled documents into parts that are held out in turn, or draw one part."""
@@ -252,6 +286,9 @@ class StagedClassifier(NodeClassifier):
         drawn = rng.permutation(labelled)
         if len(labelled) < MANY_LABELS:
             return np.array_split(drawn, n_parts)
+        n_parts = n_fifths(len(labelled), self._sample_size)
+        if n_parts > 1:
+            return np.array_split(drawn, 5)[:n_parts]
         return [drawn[: min(len(labelled) // 5, self._sample_size)]]
 
     @property
@@ -263,22 +300,29 @@ class StagedClassifier(NodeClassifier):
         counted: Counted,
         graph: sparse.csr_matrix | None,
         way: str,
-        sigma: Any = None,
+        sigma: Mapping[str, Any] = MappingProxyType({}),
         again: bool = False,
     ) -> _Fitted:
         """Learn in one of the ways; returns what was seen on the way.
 
-        `again` says that the model was just fitted so, to the same documents.
+        `sigma` has the models' σ by ways, as far as it is known. `again` says that the model was
+        just fitted so, to the same documents.
         """
+        if _APART.get(way):
+            self._fit_stages(counted, graph, "words", sigma)
+            apart = self._linear
+            fitted = self._fit_stages(counted, graph, "all", sigma)
+            self._mix(self._linear, apart, _APART[way])
+            return fitted
         self._belief = Belief()
         self.coef_ = self.intercept_ = self.idf_ = None
         X, membership, keywords = counted[:3]
-        self.model_share_ = _MODEL
+        self.model_share_ = MODEL
         pool = way in ("all", "model")
         first, graph = None, graph if pool else None
         if not again:
             first = None if graph is None else self._first(counted, graph)
-            self._fit_model(counted, pool, sigma, first)
+            self._fit_model(counted, pool, sigma.get(way), first)
         if way not in ("all", "words", "several"):
             return _Fitted()
         if way == "several" and counted.cuts is not None:
@@ -302,12 +346,20 @@ class StagedClassifier(NodeClassifier):
             if not membership.nnz and not trust(agreed or 0.0):
                 self.model_share_ = _MODEL_ALONE
             if self.linear is False:  # the model generalises what was found
-                sigma = self.model_.sigma_
-                self._fit_model(counted._replace(membership=every), True, sigma)
+                found = counted._replace(membership=every)
+                self._fit_model(found, True, self.model_.sigma_)
             else:
                 self.coef_, self.intercept_, self.idf_ = linear
         by_neighbours = None if first is None else best_columns(first.membership)
         return _Fitted(agreed, by_neighbours, by_labels)
+
+    def _mix(self, scores: LinearScores | None, apart: LinearScores | None, share: float) -> None:
+        """Take linear scores, of which others, learned apart from neighbours, have a share."""
+        if scores is not None and apart is not None:
+            self.coef_ = scores.coef - apart.coef  # large, so in place from here on
+            self.coef_ *= 1 - share
+            self.coef_ += apart.coef
+            self.intercept_ = (1 - share) * scores.intercept + share * apart.intercept
 
     def _first(self, counted: Counted, graph: sparse.csr_matrix) -> First | None:
         """Spread labels over neighbours, for the model to begin with, where neighbours agree.
@@ -357,7 +409,7 @@ class StagedClassifier(NodeClassifier):
         best = scores.argmax(axis=1)
         if self.several_:
             cut = np.zeros(scores.shape[1]) if linear else np.full(scores.shape[1], np.log(0.5))
-            self._belief = Belief(1 / 3 if linear else 1.0, 0.0, cut)
+            self._belief = Belief(1 / 3 if linear else 1.0, thresholds=cut)
             return "the scores alone: there are too few labels to check them by"
         agreed = {}
         if keywords is not None and keywords.weights.nnz:
@@ -379,61 +431,6 @@ class StagedClassifier(NodeClassifier):
         self._belief = believe_agreement(float(np.mean(list(agreed.values()))), scores, linear)
         said = ", and ".join(f"{what} ({share:.0%})" for what, share in agreed.items())
         return f"how often the model agrees {said}"
-
-    def _scores(self, X: sparse.csr_matrix, shifted: bool = False) -> np.ndarray:
-        """Return what the stages say of each document and class, before it is believed.
-
-        With `shifted`, all scores of a document may be off by the same: the best is the same.
-        """
-        if not self.model_share_ and (linear := self._linear) is not None:
-            return linear.scores(X)
-        scores = self._temper(X) * self.model_._log_joint(X)
-        if not shifted:
-            scores = log_softmax(scores, axis=1)
-        if (linear := self._linear) is not None:
-            by_words, known = linear.scores_and_known(X)
-            scores = known * by_words + (self.model_share_ * known + 1 - known) * scores
-        return scores
-
-    def _log_joint(self, X: sparse.csr_matrix) -> np.ndarray:
-        return self._belief.log_proba(self._scores(X))
-
-    @property
-    def _belief(self) -> Belief:
-        return Belief(
-            self.temperature_, self.doubt_, self.thresholds_, self.offset_, self.at_least_one_
-        )
-
-    @_belief.setter
-    def _belief(self, belief: Belief) -> None:
-        self.temperature_, self.doubt_, self.thresholds_, self.offset_, self.at_least_one_ = belief
-
-    @property
-    def _linear(self) -> LinearScores | None:
-        if self.coef_ is None or self.intercept_ is None or self.idf_ is None:
-            return None
-        return LinearScores(self.coef_, self.intercept_, self.idf_)
-
-    def _temper(self, X: sparse.csr_matrix) -> np.ndarray:
-        """How much each word of a document speaks for itself: as when documents are shared."""
-        length = np.asarray(self.model_._as_read(X).sum(axis=1), float).reshape(-1, 1)
-        return np.maximum(length, 1.0) ** -0.5
-
-    def _said_by_words(self, X: sparse.csr_matrix, column: int) -> np.ndarray:
-        """Return what each word of one document adds to the score of a class."""
-        words, counts = X.indices, self.model_._as_read(X).data
-        said = self._temper(X)[0] * counts * self.model_.word_evidence(column, words)
-        if (linear := self._linear) is None:
-            return said
-        rest = np.delete(linear.coef[words], column, axis=1).mean(axis=1)
-        weighed = linear.weigh(X)
-        weight = np.zeros(X.shape[1])
-        weight[weighed.indices] = weighed.data
-        own = weight[words] * (linear.coef[words, column] - rest)
-        if not self.model_share_:
-            return own
-        known = linear.known(X)[0, 0]
-        return known * own + (self.model_share_ * known + 1 - known) * said
 
 
 class _Fitted(NamedTuple):
@@ -479,6 +476,11 @@ def clearly_better(A: sparse.csr_matrix, B: sparse.csr_matrix, membership: Any) 
                 missed[out] = best != column[out]
         wrong.append(missed)
     return clearly_worse({"a": wrong[0], "b": wrong[1]}, "a")
+
+
+def n_fifths(n_labels: int, most: int) -> int:
+    """Return how many fifths of many labels are held out, where so many tell as much as all."""
+    return max(1, ceil(min(_ENOUGH_HELD_OUT, most) / (n_labels // 5)))
 
 
 def _said_of_neighbours(agreed: float | None) -> list[str]:

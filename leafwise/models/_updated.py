@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from leafwise.exceptions import LabelError
 from leafwise.labels import Classes, Occurrences, read_labels
-from leafwise.models._counts import best_columns
+from leafwise.models._counts import best_columns, keys_of
 from leafwise.models._staged import StagedClassifier, n_of
 from leafwise.taxonomy import Taxonomy
 from leafwise.taxonomy_changes import Change
@@ -30,10 +30,6 @@ class Pool(NamedTuple):
     X: sparse.csr_matrix
     labelled: np.ndarray
     keys: np.ndarray
-
-
-def keys_of(X: sparse.csr_matrix) -> np.ndarray:
-    return X @ np.random.default_rng(0).random(X.shape[1])
 
 
 class UpdatedClassifier(StagedClassifier):

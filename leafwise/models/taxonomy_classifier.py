@@ -18,12 +18,12 @@ from leafwise.keywords import read_keywords
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models import _query
 from leafwise.models._base import BLOCK_SCORES, NodeClassifier, descend, top_of
-from leafwise.models._belief import assigned
-from leafwise.models._counts import best_columns, order_by_content
+from leafwise.models._belief import Belief, assigned
+from leafwise.models._counts import best_columns, keys_of, order_by_content
 from leafwise.models._output import Framed
 from leafwise.models._staged import ENOUGH_LABELS, Counted, clearly_better, n_of
 from leafwise.models._tfidf import LogTfIdf
-from leafwise.models._updated import Pool, UpdatedClassifier, keys_of
+from leafwise.models._updated import Pool, UpdatedClassifier
 from leafwise.models.dirichlet import HierarchicalDirichlet
 from leafwise.models.harmonic import HarmonicClassifier
 from leafwise.taxonomy import Taxonomy
@@ -93,9 +93,14 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
     several_ : bool
     label_counts_ : array of int
         Labels of each class that were learned from.
-    temperature_, doubt_ : float
-        What log probabilities are divided by, to be believed, and how much of the result is shared
-        among all nodes alike: that the document is one of those of which nothing is known.
+    temperature_, new_temperature_ : float
+        What scores of texts that `fit` was given, with or without a label, are divided by, to be
+        believed, and those of others: their scores are lower, and right as often.
+    doubt_, leaning_ : float
+        How much of the result is shared by scores that differ less, and how much they still do: 0
+        shares it among all nodes alike.
+    learned_keys_ : array of int
+        Numbers by which texts that `fit` was given are known again.
     thresholds_, offset_ : array or None, and float
         With several nodes, the score from which each is assigned, and the log odds there.
     at_least_one_ : bool
@@ -115,11 +120,8 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         "coef_",
         "intercept_",
         "idf_",
-        "temperature_",
-        "doubt_",
-        "thresholds_",
-        "offset_",
-        "at_least_one_",
+        *(f"{name}_" for name in Belief._fields),
+        "learned_keys_",
         "several_",
         "label_counts_",
         "report_",
@@ -534,10 +536,13 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
             or linear.idf.shape != (n_words,)
         ):
             raise ValueError("the linear scores do not fit the words and classes")
-        if not 0 < self.temperature_ < np.inf:
+        if not (0 < self.temperature_ < np.inf and 0 < self.new_temperature_ < np.inf):
             raise ValueError("the temperature is no positive number")
-        if not 0 <= self.doubt_ < 1:
+        if not (0 <= self.doubt_ < 1 and 0 <= self.leaning_ <= 1):
             raise ValueError("the doubt is no number from 0 to 1")
+        keys = self.learned_keys_
+        if keys.ndim != 1 or not len(keys) or (keys[1:] <= keys[:-1]).any():
+            raise ValueError("the numbers of texts that were learned from are not in order")
         if self.several_ is not (self.thresholds_ is not None) or not np.isfinite(self.offset_):
             raise ValueError("the thresholds are not those of several nodes")
         if self.thresholds_ is not None and self.thresholds_.shape != (n_classes,):
