@@ -111,15 +111,14 @@ class Known(NamedTuple):
 
     def _forms_with(self, found: list[Words]) -> tuple[Words, list[np.ndarray]]:
         """Return the forms with those of all parts, and the number of each part's new forms."""
-        forms, numbers = self.forms, []
+        # None of them is known. Those of one part may be those of another: they are compared with
+        # each other, in a small table, before the large one gets them all.
+        new, numbers = Words.none(), []
         for part in found:
-            if forms is self.forms:  # none of them is known
-                number, new = np.arange(forms.n, forms.n + part.n), part
-            else:
-                number, new = forms.numbers(part.pool)
-            forms = forms.extended(new)
-            numbers.append(number)
-        return forms, numbers
+            number, others = new.numbers_among(part)
+            new = new.extended(others)
+            numbers.append(self.forms.n + number)
+        return self.forms.extended(new), numbers
 
 
 def _none(n: int) -> np.ndarray:

@@ -84,6 +84,26 @@ class Words(NamedTuple):
         number[is_word] = ids
         return number, new
 
+    def numbers_among(self, others: Words) -> tuple[np.ndarray, Words]:
+        """Return the number of each of some distinct words, as `numbers` does, and the new ones.
+
+        It is faster: these words have tags already.
+        """
+        number, is_new = np.empty(others.n, np.int32), np.empty(others.n, bool)
+        of_others = others.tags, others.is_long, others.pool, others.ends
+        _number_tagged(*of_others, split_at_end()[0], self.slots, self.pool, self.ends, number)
+        np.less(number, 0, out=is_new)
+        n_new = int(np.count_nonzero(is_new))
+        if n_new == others.n:
+            return np.arange(self.n, self.n + n_new, dtype=np.int32), others
+        number[is_new] = np.arange(self.n, self.n + n_new)
+        tags, is_long = others.tags[is_new], others.is_long[is_new]
+        lengths = np.diff(others.ends, prepend=0)
+        pool, ends = others.pool[np.repeat(is_new, lengths)], np.cumsum(lengths[is_new])
+        slots = np.zeros(4 << max(n_new - 1, 0).bit_length(), np.uint64)
+        _fill_slots(tags, is_long, 0, n_new, slots)
+        return number, Words(pool, ends, tags, is_long, slots)
+
     def extended(self, new: Words) -> Words:
         """Add words that are none of these, with the numbers that follow."""
         if not (new.n and self.n):
@@ -131,6 +151,15 @@ def _look_up(tag, long, n, first, text, fold, slots, pool, ends):
                 return w, s
         s = (s + _2) & mask
     return np.int64(-1), s
+
+
+@njit(nogil=True, cache=True)
+def _number_tagged(tags, is_long, pool, ends, fold, slots, known_pool, known_ends, number):
+    start = np.int64(0)
+    for w in range(len(tags)):
+        n, first, long = np.uint64(ends[w] - start - 1), np.uint64(start), np.uint64(is_long[w])
+        number[w] = _look_up(tags[w], long, n, first, pool, fold, slots, known_pool, known_ends)[0]
+        start = ends[w]
 
 
 @njit(nogil=True, cache=True)

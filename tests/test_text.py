@@ -15,6 +15,9 @@ from sklearn.pipeline import make_pipeline
 
 from leafwise import _forms, _texts
 from leafwise import text as text_module
+from leafwise._forms import Known, Spelling
+from leafwise._texts import joined, pooled, strings
+from leafwise._words import Words, number_words, word_characters
 from leafwise.text import WordCounter
 
 TEXTS = [
@@ -541,3 +544,39 @@ print(before, is_compiled())
         text=True,
     )
     assert (done.stdout, done.stderr) == ("False True\n", "")
+
+
+@pytest.mark.parametrize("n_known", [0, 1, 700])
+def test_words_that_have_tags_are_numbered_as_their_bytes_would_be(n_known):
+    """Short ones, long ones, those that share a beginning, and such beyond ASCII."""
+    rng = np.random.default_rng(0)
+    letters = np.array([*"abcé漢"])
+    drawn = {"".join(rng.choice(letters, rng.integers(1, 14))) for _ in range(2000)}
+    words = [*sorted(drawn), "a" * 30, "a" * 30 + "b", "a" * 29]
+    order = rng.permutation(len(words))
+    known = Words.none().numbers(pooled([words[i] for i in order[:n_known]]))[1]
+    others = Words.none().numbers(pooled([words[i] for i in order[n_known // 2 :]]))[1]
+    expected, new = known.numbers(others.pool)
+    found, found_new = known.numbers_among(others)
+    np.testing.assert_array_equal(found, expected)
+    assert strings(found_new.pool) == strings(new.pool)
+    np.testing.assert_array_equal(found_new.ends, new.ends)
+    both = known.extended(found_new)
+    np.testing.assert_array_equal(both.numbers(others.pool)[0], expected)
+    # What is new can be looked up in itself, too.
+    np.testing.assert_array_equal(found_new.numbers(new.pool)[0], np.arange(new.n))
+
+
+def test_parts_that_share_new_words_have_them_once():
+    parts = [["apple pear", "pear fig"], ["fig apple plum", "kiwi"], [], ["kiwi apple"]]
+    known = Known.of(pooled(["pear"]), Spelling.of(None, None))
+    tables = word_characters(True, True)
+    found = []
+    for part in parts:
+        text, ends = joined(part, "strict")
+        found.append(number_words(text, ends, *tables, 2, known.forms))
+    learned, numbers = known.learn([new for _, _, new in found])
+    assert strings(learned.words.pool) == ["pear", "apple", "fig", "plum", "kiwi"]
+    words = strings(learned.words.pool)
+    for part, (ids, _, _), number in zip(parts, found, numbers):
+        assert [words[i] for i in number[ids]] == " ".join(part).split()
