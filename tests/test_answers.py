@@ -7,6 +7,8 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import leafwise as lw
 from leafwise.models import _belief, _staged
@@ -330,8 +332,17 @@ def test_an_encoder_changes_the_graph(many):
     assert seen == [texts]
     assert not np.array_equal(model.coef_, alone.coef_)
     assert np.mean(model.transduction_ == y) > 0.9
+    assert ["the encoder" in " ".join(one.report_) for one in (model, alone)] == [True, False]
     same = lw.TaxonomyClassifier(tree, encoder=Encoder()).fit(texts, few)
     np.testing.assert_array_equal(same.coef_, model.coef_)
+
+
+def test_a_classifier_that_is_not_linear_is_refused(many):
+    tree, texts, _, few = many
+    with pytest.raises(ValueError, match="expected a classifier with coef_ and intercept_"):
+        lw.TaxonomyClassifier(tree, linear=DecisionTreeClassifier(max_depth=1)).fit(texts, few)
+    with pytest.raises(ValueError, match="a classifier whose fit takes sample_weight"):
+        lw.TaxonomyClassifier(tree, linear=KNeighborsClassifier(1)).fit(texts, few)
 
 
 def test_an_encoder_is_not_saved(many, tmp_path):

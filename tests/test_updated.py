@@ -72,6 +72,21 @@ def test_a_corrected_label_is_learned_at_once(model, many):
     assert not np.isin(wrong, model.query(300)).any()
 
 
+def test_a_label_that_is_corrected_counts_in_its_new_place_alone(model, many):
+    _, texts, _, few = many
+    counts = dict(zip(model.classes_.tolist(), model.label_counts_.tolist()))
+    known = next(i for i in range(240) if few[i] is not None)
+    new = next(i for i in range(240) if few[i] is None)
+    other = next(name for name in counts if name != few[known])
+    model.partial_fit([texts[known], texts[new]], [other, other])
+    after = dict(zip(model.classes_.tolist(), model.label_counts_.tolist()))
+    assert after == counts | {few[known]: counts[few[known]] - 1, other: counts[other] + 2}
+    model.partial_fit([texts[known]], [few[known]])
+    model.partial_fit([texts[known]], [few[known]])  # again, and nothing changes
+    after = dict(zip(model.classes_.tolist(), model.label_counts_.tolist()))
+    assert after == counts | {other: counts[other] + 1}
+
+
 def test_other_documents_stay_where_they_were(model, many):
     _, texts, y, _ = many
     before = model.predict_proba(texts)

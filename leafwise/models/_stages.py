@@ -372,7 +372,7 @@ def fit_other(
     if len(there) < 2:
         return None
     fitted = clone(machine).fit(V, column, sample_weight=weight)
-    if np.shape(fitted.coef_)[-1] != V.shape[1]:
+    if np.shape(getattr(fitted, "coef_", ()))[-1:] != (V.shape[1],):
         raise ValueError(f"linear={machine!r}: expected a classifier with coef_ and intercept_.")
     both = len(there) == 2  # one machine does for two classes
     coef = np.zeros((V.shape[1], membership.shape[1]))

@@ -193,15 +193,25 @@ class UpdatedClassifier(StagedClassifier):
             self.transduction_ = np.array(moved, dtype=object if gone else None)
 
     def _note(self, X: sparse.csr_matrix, membership: sparse.csr_matrix) -> None:
-        """Take note of labels of documents that `fit` was given: known by their words."""
+        """Take note of labels of documents that `fit` was given: known by their words.
+
+        A label that had been another counts in its place.
+        """
         if not hasattr(self, "_pool"):
             return
         _, labelled, keys = self._pool
+        column_of = {name: column for column, name in enumerate(self.classes_.tolist())}
         if not self.several_ and self.transduction_.dtype.kind == "U":
             self.transduction_ = self.transduction_.astype(self.classes_.dtype)
         for key, row in zip(keys_of(X), membership):
             same = np.flatnonzero(keys == key)
-            labelled[same] = True
             names = tuple(self.classes_[row.indices].tolist())
+            corrected = same[labelled[same]]
+            for i in corrected.tolist():
+                was = self.transduction_[i] if self.several_ else (self.transduction_[i],)
+                gone = [column_of[name] for name in was if name in column_of]
+                np.subtract.at(self.label_counts_, gone, 1)
+            self.label_counts_[row.indices] += max(len(corrected) - 1, 0)
+            labelled[same] = True
             for i in same:
                 self.transduction_[i] = names if self.several_ else names[0]

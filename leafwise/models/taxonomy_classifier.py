@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from leafwise.explain import Explanation
 from leafwise.keywords import read_keywords
@@ -483,6 +483,8 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         ]
         if self.counter is None and self.counter_.stop_words is None:
             self.report_.insert(1, "Stop words help: so say labels held out. They are counted.")
+        if counted.vectors is not None and self.spread is not False:
+            self.report_.append("Neighbours are those by words and by the encoder, on average.")
         if unknown := model.unknown_keywords_:
             shown = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
             self.report_.append(
@@ -507,6 +509,10 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         replaced = hasattr(self.linear, "fit") and is_classifier(self.linear)
         if not (isinstance(self.linear, bool) or replaced):
             raise ValueError(f"linear={self.linear!r}: expected True, False or a classifier.")
+        if replaced and not has_fit_parameter(self.linear, "sample_weight"):
+            raise ValueError(
+                f"linear={self.linear!r}: expected a classifier whose fit takes sample_weight."
+            )
         least = self.min_confidence
         if least is not None and not (isinstance(least, Real) and 0 <= float(least) <= 1):
             raise ValueError(f"min_confidence={least!r}: expected a number from 0 to 1, or None.")
