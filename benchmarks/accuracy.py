@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn
-from accuracy_calibration import Bins, calibration_error
+from accuracy_calibration import bins_of, reliability
 from accuracy_corpora import CORPORA, Corpus, Documents
 from accuracy_methods import Case, Method, Sort, Unavailable, methods_of
 from accuracy_page import write_page
 
 import leafwise
-from leafwise.metrics import reliability_curve, scores
+from leafwise.metrics import scores
 
 
 class Job(NamedTuple):
@@ -110,27 +110,9 @@ def measure(case: Case, method: Method) -> dict[str, Any]:
         if answer.proba is not None:
             sums = answer.proba.sum(axis=1, keepdims=True)
             proba = np.where(sums > 0, answer.proba / np.where(sums > 0, sums, 1), 0)
-            curve = _reliability(truth, proba, answer.classes)
-            line[f"ece{part}"] = calibration_error(curve)
-            line[f"bins{part}"] = curve
+            curve = reliability(truth, proba, answer.classes)
+            line[f"ece{part}"], line[f"bins{part}"] = curve.error, bins_of(curve)
     return line
-
-
-def _reliability(truth: np.ndarray, proba: np.ndarray, classes: Any) -> Bins:
-    """Return documents, confidence and accuracy of the bins that have documents.
-
-    A label that is no class is one of probability 0.
-    """
-    missing = np.setdiff1d(truth, classes)
-    proba = np.hstack([proba, np.zeros((len(proba), len(missing)))])
-    silent = proba.sum(axis=1) == 0
-    proba[silent] = 1 / proba.shape[1]
-    curve = reliability_curve(truth, proba, [*classes, *missing])
-    return [
-        (int(n), float(confidence), float(accuracy))
-        for n, confidence, accuracy in zip(curve.n_docs, curve.mean_confidence, curve.accuracy)
-        if n
-    ]
 
 
 def run(

@@ -1,44 +1,37 @@
-"""How far probabilities are off, and how far they would seem to be off by chance alone."""
+"""Reliability curves in the file of results, and of several draws together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil
+from typing import Any
 
-from scipy.stats import binom
+import numpy as np
 
-Bins = Sequence[Sequence[float]]  # documents, mean confidence, accuracy
+from leafwise.metrics import ReliabilityCurve, reliability_curve
 
-
-def calibration_error(bins: Bins) -> float:
-    """As `leafwise.metrics.expected_calibration_error`, of bins that are counted already."""
-    off = sum(n * abs(accuracy - confidence) for n, confidence, accuracy in bins)
-    return off / sum(n for n, _, _ in bins)
+Bins = Sequence[Sequence[float]]  # documents, mean confidence and accuracy, of bins that have some
+N_BINS = 15
 
 
-def by_chance(bins: Bins) -> float:
-    """Return the error to expect of so few documents where every probability is right.
-
-    How many of n documents are right is then binomial, and off by 2 ν (1 - p) P(ν) on average, ν
-    being the first number above n p (de Moivre).
-    """
-    off = 0.0
-    for n, p, _ in bins:
-        first = int(n * p) + 1
-        off += 2 * first * (1 - p) * binom.pmf(first, n, p)
-    return off / sum(n for n, _, _ in bins)
+def reliability(truth: np.ndarray, proba: np.ndarray, classes: Any) -> ReliabilityCurve:
+    """Return the curve; a label that is no class is one of probability 0."""
+    missing = np.setdiff1d(truth, classes)
+    proba = np.hstack([proba, np.zeros((len(proba), len(missing)))])
+    silent = proba.sum(axis=1) == 0
+    proba[silent] = 1 / proba.shape[1]
+    return reliability_curve(truth, proba, [*classes, *missing], N_BINS)
 
 
-def together(draws: Iterable[Bins], n_bins: int = 15) -> Bins:
-    """Put bins of several draws together."""
-    sums: dict[int, list[float]] = {}
-    for bins in draws:
-        for n, confidence, accuracy in bins:
-            # Bins are closed above, and the mean of one is inside of it.
-            there = sums.setdefault(ceil(confidence * n_bins), [0.0, 0.0, 0.0])
-            there[0] += n
-            there[1] += n * confidence
-            there[2] += n * accuracy
-    return [
-        (n, of_confidence / n, of_accuracy / n) for n, of_confidence, of_accuracy in sums.values()
-    ]
+def bins_of(curve: ReliabilityCurve) -> Bins:
+    every = zip(curve.n_docs.tolist(), curve.mean_confidence.tolist(), curve.accuracy.tolist())
+    return [one for one in every if one[0]]
+
+
+def together(draws: Iterable[Bins]) -> ReliabilityCurve:
+    """Put the bins of some draws together."""
+    n, confidence, accuracy = np.array([one for bins in draws for one in bins]).T
+    # Bins are closed above, and the mean of one is inside of it.
+    bin_of = np.ceil(confidence * N_BINS).astype(int)
+    n_docs, *sums = (np.bincount(bin_of, weights=x) for x in (n, n * confidence, n * accuracy))
+    there = n_docs > 0
+    return ReliabilityCurve(*(x[there] / n_docs[there] for x in sums), n_docs[there])

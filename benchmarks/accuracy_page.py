@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from accuracy_calibration import Bins, by_chance, calibration_error, together
+from accuracy_calibration import Bins, together
 from accuracy_corpora import CORPORA
 from accuracy_methods import BOTH, LABELS, PEERS, SEVERAL_PEERS, methods_of
 from accuracy_sections import INTRODUCTION, SECTIONS, Section, Values, size_name
@@ -129,9 +129,10 @@ def calibration(values: Values) -> str:
 def _calibration_cells(draws: Sequence[Bins]) -> list[str]:
     if not draws:
         return ["", "", ""]
-    errors = np.mean([calibration_error(one) for one in draws])
-    chance = np.mean([by_chance(one) for one in draws])
-    return [f"{x:.3f}" for x in (errors, chance, calibration_error(together(draws)))]
+    curves = [together([one]) for one in draws]
+    error = np.mean([curve.error for curve in curves])
+    chance = np.mean([curve.error_by_chance for curve in curves])
+    return [f"{x:.3f}" for x in (error, chance, together(draws).error)]
 
 
 # ---- keywords and labels against either alone ----------------------------------------------------

@@ -65,6 +65,26 @@ class ReliabilityCurve(NamedTuple):
     accuracy: np.ndarray
     n_docs: np.ndarray
 
+    @property
+    def error(self) -> float:
+        """Mean over documents of |accuracy − mean confidence| of their bin."""
+        gap = np.abs(self.accuracy - self.mean_confidence)
+        return float(np.nansum(gap * self.n_docs) / self.n_docs.sum())
+
+    @property
+    def error_by_chance(self) -> float:
+        """The error to expect of so few documents where every probability is right.
+
+        How many of a bin's n documents are right is then binomial, and off by 2 ν (1 − p) P(ν) on
+        average, where ν is the first number above n p (de Moivre).
+        """
+        from scipy.stats import binom
+
+        there = self.n_docs > 0
+        n, p = self.n_docs[there], self.mean_confidence[there]
+        first = np.floor(n * p) + 1
+        return float((2 * first * (1 - p) * binom.pmf(first, n, p)).sum() / n.sum())
+
 
 class PairedTTest(NamedTuple):
     """Outcome of `paired_t_test`; ``symbol`` is E table 3's ``<<``, ``>>`` or ``≈``."""
@@ -334,10 +354,11 @@ def reliability_curve(
 def expected_calibration_error(
     y_true: Any, proba: Any, classes: Sequence[Any] | np.ndarray, n_bins: int = 15
 ) -> float:
-    """Mean over documents of |accuracy − mean confidence| of their bin in `reliability_curve`."""
-    curve = reliability_curve(y_true, proba, classes, n_bins)
-    gap = np.abs(curve.accuracy - curve.mean_confidence)
-    return float(np.nansum(gap * curve.n_docs) / curve.n_docs.sum())
+    """Mean over documents of |accuracy − mean confidence| of their bin in `reliability_curve`.
+
+    It is above 0 where documents are few: the curve's `error_by_chance` says how far.
+    """
+    return reliability_curve(y_true, proba, classes, n_bins).error
 
 
 # --- Significance

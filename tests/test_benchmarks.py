@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
-import leafwise as lw
 from leafwise.datasets import Dataset
+from leafwise.metrics import expected_calibration_error
 from leafwise.taxonomy import Taxonomy
 
 ROOT = Path(__file__).parent.parent
@@ -170,27 +169,25 @@ class TestPage:
 
 
 class TestCalibration:
-    @pytest.mark.parametrize(("n", "p"), [(1, 0.3), (7, 0.5), (40, 0.93), (300, 0.1), (5, 1.0)])
-    def test_what_chance_has_is_the_mean_over_all_outcomes(self, n, p):
-        right = np.arange(n + 1)
-        expected = binom.pmf(right, n, p) @ np.abs(right / n - p)
-        assert accuracy_calibration.by_chance([(n, p, 0.0)]) == pytest.approx(expected)
-
     def test_bins_have_the_error_of_the_metric(self):
         rng = np.random.default_rng(0)
         proba = rng.dirichlet(np.ones(3), 500)
         truth = rng.integers(3, size=500)
-        bins = accuracy._reliability(truth, proba, [0, 1, 2])
-        expected = lw.metrics.expected_calibration_error(truth, proba, [0, 1, 2])
-        assert accuracy_calibration.calibration_error(bins) == pytest.approx(expected)
-        halves = [accuracy._reliability(truth[i], proba[i], [0, 1, 2])
-                  for i in (slice(None, 250), slice(250, None))]  # fmt: skip
-        both = accuracy_calibration.together(halves)
-        assert accuracy_calibration.calibration_error(both) == pytest.approx(expected)
+        expected = expected_calibration_error(truth, proba, [0, 1, 2])
+        bins = [
+            accuracy_calibration.bins_of(
+                accuracy_calibration.reliability(truth[some], proba[some], [0, 1, 2])
+            )
+            for some in (slice(None), slice(None, 250), slice(250, None))
+        ]
+        assert accuracy_calibration.together(bins[:1]).error == pytest.approx(expected)
+        assert accuracy_calibration.together(bins[1:]).error == pytest.approx(expected)
+        assert sum(n for n, _, _ in bins[0]) == 500
 
     def test_a_label_that_is_no_class_is_wrong(self):
-        bins = accuracy._reliability(np.array(["a", "z"]), np.array([[1.0, 0.0]] * 2), ["a", "b"])
-        assert bins == [(2, 1.0, 0.5)]
+        truth, proba = np.array(["a", "z"]), np.array([[1.0, 0.0]] * 2)
+        curve = accuracy_calibration.reliability(truth, proba, ["a", "b"])
+        assert accuracy_calibration.bins_of(curve) == [(2, 1.0, 0.5)]
 
 
 class TestRun:

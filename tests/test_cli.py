@@ -877,7 +877,7 @@ def expected_figures(model, texts: list[str], truth: list[str], tree: Taxonomy) 
     predicted = model.predict(texts)
     flat = metrics.scores(truth, predicted)
     inside = np.isin(truth, model.classes_)
-    calibration = metrics.expected_calibration_error(
+    curve = metrics.reliability_curve(
         np.array(truth)[inside], model.predict_proba(texts)[inside], model.classes_
     )
     return {
@@ -885,7 +885,8 @@ def expected_figures(model, texts: list[str], truth: list[str], tree: Taxonomy) 
         "accuracy": flat["accuracy"],
         "macro_f1": flat["macro_f1"],
         **metrics.hierarchical_scores(truth, predicted, tree),
-        "expected_calibration_error": calibration,
+        "expected_calibration_error": curve.error,
+        "calibration_error_by_chance": curve.error_by_chance,
     }
 
 

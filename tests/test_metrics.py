@@ -17,6 +17,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from leafwise.exceptions import LabelError
 from leafwise.metrics import (
     RejectCurve,
+    ReliabilityCurve,
     break_even,
     brier_score,
     expected_calibration_error,
@@ -839,6 +840,17 @@ def test_reliability_by_hand():
     np.testing.assert_allclose(curve.accuracy, [np.nan, 1, 0.5, 1])
     expected = (1 * 0.5 + 2 * 0.225 + 1 * 0.1) / 4
     assert expected_calibration_error(y, proba, classes, n_bins=4) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("n", "p"), [(1, 0.3), (7, 0.5), (40, 0.93), (300, 0.1), (5, 1.0)])
+def test_what_chance_has_of_the_error_is_the_mean_over_all_outcomes(n, p):
+    right = np.arange(n + 1)
+    expected = stats.binom.pmf(right, n, p) @ np.abs(right / n - p)
+    # Another bin, without documents, and one of three documents that are always right.
+    curve = ReliabilityCurve(
+        np.array([p, np.nan, 1.0]), np.array([0.0, np.nan, 1.0]), np.array([n, 0, 3])
+    )
+    assert curve.error_by_chance == pytest.approx(expected * n / (n + 3))
 
 
 @pytest.mark.parametrize("n_bins", [1, 7, 15])

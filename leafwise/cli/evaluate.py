@@ -173,9 +173,9 @@ def _figures(model: TaxonomyClassifier, texts: list[str], truth: list) -> dict[s
         figures |= metrics.hierarchical_scores(y, predicted, tree)
         inside = np.isin(y, model.classes_)
         if inside.any():
-            figures["expected_calibration_error"] = metrics.expected_calibration_error(
-                np.array(y)[inside], proba[inside], model.classes_
-            )
+            curve = metrics.reliability_curve(np.array(y)[inside], proba[inside], model.classes_)
+            figures["expected_calibration_error"] = curve.error
+            figures["calibration_error_by_chance"] = curve.error_by_chance
     else:
         flat = metrics.scores(paths, [(path,) for path in predicted])
         figures |= {name: flat[name] for name in ("micro_f1", "macro_f1")}
