@@ -60,7 +60,7 @@ def test_documents_that_were_not_learned_from_have_their_own_temperature(scores)
     for part in (learned, ~learned):
         assert sure[part].mean() == pytest.approx(right[part].mean(), abs=0.01)
     only_new = believe(right[~learned], scores[~learned], learned=False)
-    assert only_new.temperature == only_new.new_temperature
+    assert only_new.temperature == only_new.new_temperature == pytest.approx(0.2, rel=0.1)
 
 
 @pytest.mark.parametrize("leaning", [0.0, 0.3])

@@ -93,6 +93,8 @@ def believe_one(
     share : of the labels that those scores were learned from: with all, fewer will be wrong
     """
     usual, spread = _USUAL[linear]
+    alike = not learned.any()  # all are new: there is one temperature
+    learned = learned | alike
     below = scores - scores.max(axis=1, keepdims=True)
 
     def best(slope: np.ndarray | float) -> np.ndarray:
@@ -118,7 +120,7 @@ def believe_one(
         return float(confidence(np.log(t), doubt, leaning, log_newer).mean() - aim) ** 2
 
     t = best_temperature(excess, linear)
-    newer = float(np.exp(log_newer)) if learned.any() else 1.0
+    newer = 1.0 if alike else float(np.exp(log_newer))
     return Belief(t, doubt, leaning=leaning, new_temperature=t * newer)
 
 
