@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
 _BLOCK_CHARACTERS = 64 << 20  # of text counted at a time
+_AT_ONCE = 256  # texts: few enough to stay in the cache while several things are asked of them
 _THREAD_CHARACTERS = 1 << 18  # less than this is not worth another thread
 END = "\udcff"  # what `_words.END` is in a string, with surrogateescape
 
 
-def blocks(texts: Iterable[str], lowercase: bool) -> Iterator[list[str]]:
-    """Cut texts into lists of bounded size, checked, and in lower case beyond ASCII."""
+class Block(NamedTuple):
+    """Texts, how many characters each has, and whether it is in ASCII."""
+
+    texts: list[str]
+    lengths: np.ndarray
+    is_ascii: np.ndarray
+
+    def divided(self, n_threads: int) -> list[Block]:
+        """Cut it into about equal parts, one per thread."""
+        ends = np.cumsum(self.lengths)
+        size = int(ends[-1]) if len(ends) else 0
+        n_parts = max(1, min(n_threads, size // _THREAD_CHARACTERS))
+        cuts = np.searchsorted(ends, size * np.arange(1, n_parts) / n_parts).tolist()
+        edges = zip([0, *cuts], [*cuts, len(ends)])
+        return [Block(*(column[a:b] for column in self)) for a, b in edges]
+
+
+def blocks(texts: Iterable[str], lowercase: bool) -> Iterator[Block]:
+    """Cut texts into blocks of bounded size, checked, and in lower case beyond ASCII."""
     if isinstance(texts, str | bytes):
         raise ValueError("Expected a list of texts, got one string: put it in a list, [text].")
     if hasattr(texts, "columns") or isinstance(texts, dict) or getattr(texts, "ndim", 1) > 1:
@@ -21,21 +40,28 @@ def blocks(texts: Iterable[str], lowercase: bool) -> Iterator[list[str]]:
             f"Expected a list of texts, got a {type(texts).__name__}: take its column of texts, "
             'such as table["text"].'
         )
+    rest = iter(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)
     block: list[str] = []
+    lengths: list[int] = []
+    is_ascii: list[bool] = []
     size = position = 0
-    for text in texts.to_pylist() if hasattr(texts, "to_pylist") else texts:
-        if type(text) is not str:
-            text = _as_string(text, position)
-        if lowercase and not text.isascii():
-            text = text.lower()  # by Python's own rules: a final sigma, a dotted capital I
-        block.append(text)
-        position += 1
-        size += len(text)
+    while some := list(islice(rest, _AT_ONCE)):
+        if set(map(type, some)) != {str}:
+            some = [_as_string(text, position + i) for i, text in enumerate(some)]
+        ascii_only = list(map(str.isascii, some))
+        if lowercase and not all(ascii_only):
+            # By Python's own rules: a final sigma, a dotted capital I.
+            some = [text if plain else text.lower() for text, plain in zip(some, ascii_only)]
+        block += some
+        is_ascii += ascii_only
+        lengths += map(len, some)
+        position += len(some)
+        size += sum(lengths[-len(some) :])
         if size >= _BLOCK_CHARACTERS:
-            yield block
-            block, size = [], 0
+            yield Block(block, np.array(lengths), np.array(is_ascii))
+            block, lengths, is_ascii, size = [], [], [], 0
     if block or not position:
-        yield block
+        yield Block(block, np.array(lengths, np.int64), np.array(is_ascii, bool))
 
 
 def _as_string(text: Any, position: int) -> str:
@@ -49,15 +75,6 @@ def _as_string(text: Any, position: int) -> str:
     )
 
 
-def divided(block: list[str], n_threads: int) -> list[list[str]]:
-    """Cut a block into about equal parts, one per thread."""
-    lengths = np.cumsum(np.fromiter(map(len, block), np.int64, len(block)))
-    size = int(lengths[-1]) if len(block) else 0
-    n_parts = max(1, min(n_threads, size // _THREAD_CHARACTERS))
-    cuts = np.searchsorted(lengths, size * np.arange(1, n_parts) / n_parts).tolist()
-    return [block[a:b] for a, b in zip([0, *cuts], [*cuts, len(block)])]
-
-
 def encodable(text: str) -> str:
     # A lone surrogate has no UTF-8. It is no part of a word either, nor is the "?" in its place.
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
@@ -65,12 +82,19 @@ def encodable(text: str) -> str:
 
 def joined(texts: list[str], errors: str) -> tuple[np.ndarray, np.ndarray]:
     """Put texts into one piece of UTF-8, an END after each, and say where each ends."""
-    try:
-        encoded = [text.encode() for text in texts]  # sooner than with a rule for errors
-    except UnicodeEncodeError:
-        encoded = [text.encode("utf-8", errors) for text in texts]
-    ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1)
-    return np.frombuffer(b"\xff".join([*encoded, b""]), np.uint8), ends
+    # As characters that stand for bytes: a text in ASCII, as nearly all are, is that as it is, and
+    # costs no call of its own.
+    pieces, lengths = [], np.empty(len(texts), np.int64)
+    for first in range(0, len(texts), _AT_ONCE):
+        some = texts[first : first + _AT_ONCE]
+        if not all(map(str.isascii, some)):
+            some = [
+                text if text.isascii() else text.encode("utf-8", errors).decode("latin-1")
+                for text in some
+            ]
+        lengths[first : first + _AT_ONCE] = np.fromiter(map(len, some), np.int64, len(some))
+        pieces.append("\xff".join([*some, ""]).encode("latin-1"))
+    return np.frombuffer(b"".join(pieces), np.uint8), np.cumsum(lengths + 1)
 
 
 def pooled(words: list[str]) -> np.ndarray:

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from leafwise._texts import END, blocks, divided, encodable, joined, strings
+from leafwise._texts import END, Block, blocks, encodable, joined, strings
 from leafwise.threads import in_threads, n_threads
 
 if TYPE_CHECKING:
@@ -332,17 +332,17 @@ class WordCounter(TransformerMixin, BaseEstimator):
             data.fill(1)
         return sparse.csr_matrix((data, indices, indptr), (len(indptr) - 1, n_columns))
 
-    def _blocks(self, texts: Iterable[str]) -> Iterator[list[str]]:
+    def _blocks(self, texts: Iterable[str]) -> Iterator[Block]:
         self._validate()
         return blocks(texts, self.lowercase and not self.compounds)  # which needs the case
 
-    def _find(self, block: list[str], forms: Words) -> list[_Found]:
+    def _find(self, block: Block, forms: Words) -> list[_Found]:
         """Find the words of texts, in one part per thread."""
         from leafwise._forms import Spelling
         from leafwise._words import END, Words, number_words, split_at_end, write_ngrams
 
-        def find(documents: list[str]) -> _Found:
-            read = self._read(documents)
+        def find(part: Block) -> _Found:
+            read = self._read(part)
             if self.ngram_range == (1, 1):
                 return _Found(*number_words(*read, forms))
             ids, id_ends, words = number_words(*read, Words.none())
@@ -351,16 +351,16 @@ class WordCounter(TransformerMixin, BaseEstimator):
             grams, doc_ends = write_ngrams(ids, id_ends, pool, ends, *self.ngram_range)
             return _Found(*number_words(grams, doc_ends, *split_at_end(), 1, forms))
 
-        return self._in_threads(find, ((part,) for part in divided(block, self._n_threads())))
+        return self._in_threads(find, ((part,) for part in block.divided(self._n_threads())))
 
-    def _read(self, documents: list[str]) -> tuple[Any, Any, Any, Any, int]:
-        """Return documents as `number_words` takes them."""
+    def _read(self, block: Block) -> tuple[Any, Any, Any, Any, int]:
+        """Return texts as `number_words` takes them."""
         from leafwise._words import split_at_end, word_characters
 
         min_length = _COMPILED_PATTERNS.get(self.token_pattern)
         if not min_length:
-            return *joined(self._matched(documents), "surrogateescape"), *split_at_end(), 1
-        is_ascii = np.fromiter(map(str.isascii, documents), bool, len(documents))
+            return *joined(self._matched(block.texts), "surrogateescape"), *split_at_end(), 1
+        documents, is_ascii = block.texts, block.is_ascii
         ascii_only = bool(is_ascii.all())
         if self.compounds and not ascii_only:
             rest = np.flatnonzero(~is_ascii).tolist()
