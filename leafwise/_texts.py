@@ -28,7 +28,7 @@ class Block(NamedTuple):
         n_parts = max(1, min(n_threads, size // _THREAD_CHARACTERS))
         cuts = np.searchsorted(ends, size * np.arange(1, n_parts) / n_parts).tolist()
         edges = zip([0, *cuts], [*cuts, len(ends)])
-        return [Block(*(column[a:b] for column in self)) for a, b in edges]
+        return [Block(self.texts[a:b], self.lengths[a:b], self.is_ascii[a:b]) for a, b in edges]
 
 
 def blocks(texts: Iterable[str], lowercase: bool) -> Iterator[Block]:

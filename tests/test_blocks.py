@@ -7,7 +7,7 @@ from scipy import sparse
 import leafwise as lw
 from leafwise.labels import Classes, read_labels
 from leafwise.models._blocks import Blocks, Documents, PerDocument, one_block
-from leafwise.models._sums import words_by_class
+from leafwise.models._sums import scale_rows, words_by_class
 from leafwise.models.growth import HPLSA
 from leafwise.stream_blocks import Stream
 from leafwise.synthetic import make_corpus
@@ -170,3 +170,14 @@ def test_the_number_of_leaves_is_not_chosen_elsewhere(drawn, tmp_path):
     blocks = Stream([sparse.csr_matrix(drawn.X, dtype=float)], [300], str(tmp_path))
     with pytest.raises(ValueError, match='n_leaves="auto" needs all documents in memory'):
         HPLSA("auto")._fit_blocks(blocks, None)
+
+
+def test_scaled_rows_are_a_product_with_a_diagonal():
+    rng = np.random.default_rng(3)
+    A = sparse.random(40, 30, 0.2, "csr", random_state=rng)
+    factor = np.where(np.arange(40) % 5, rng.random(40), 0.0)
+    scaled = scale_rows(A, factor)
+    np.testing.assert_array_equal(scaled.toarray(), factor[:, None] * A.toarray())
+    assert scaled.has_sorted_indices
+    assert not np.diff(scaled.indptr)[factor == 0].any()  # entries of 0 are gone
+    assert A.nnz > scaled.nnz

@@ -107,6 +107,32 @@ def lists_of(X, y):
     return lists, n, np.asarray(counts.sum(axis=1)).ravel()
 
 
+@pytest.mark.parametrize(("n_words", "density"), [(40, 0.5), (9000, 0.002)])
+def test_lists_hold_the_words_of_all_below(n_words, density):
+    rng = np.random.default_rng(0)
+    # A forest in any order: two tops, chains, a source without words, one with nothing below.
+    parent = np.array([3, 0, 0, -1, 3, 6, -1, 5, 4])
+    counts = sparse.random(9, n_words, density, "csr", random_state=rng)
+    counts = sparse.csr_matrix(
+        sparse.vstack([counts[:7], sparse.csr_matrix((1, n_words)), counts[8:]])
+    )
+    lists = WordLists(parent, counts)
+    below = {s: [s] for s in range(9)}
+    for s in (7, 8, 1, 2, 0, 4, 5):
+        below[parent[s]] += below[s]
+    for s in range(9):
+        words = lists.words[lists.indptr[s] : lists.indptr[s + 1]]
+        expected = np.unique(np.concatenate([counts[i].indices for i in below[s]]))
+        np.testing.assert_array_equal(words, expected)
+        up = lists.up[lists.indptr[s] : lists.indptr[s + 1]]
+        if parent[s] < 0:
+            assert (up == lists.n_pairs).all()
+        else:
+            np.testing.assert_array_equal(lists.words[up], words)
+            assert ((up >= lists.indptr[parent[s]]) & (up < lists.indptr[parent[s] + 1])).all()
+    np.testing.assert_array_equal(lists.words[lists.own], counts.indices)
+
+
 def test_responses_are_the_inverse_of_the_system():
     X, y = corpus()
     sigma = np.array([0, 3, 8, 2, 9, 4, 1, 7], float)

@@ -46,6 +46,22 @@ def test_scores_are_sums_over_paths(decay):
     np.testing.assert_allclose(scores.log_joint(X), slow)
 
 
+@pytest.mark.parametrize("share", [0.2, 0.6])
+def test_rows_of_common_words_and_lists_of_all_words_say_the_same(share):
+    scores, X, _ = drawn(share=share)
+    row_of, rows = scores._whole(X.nnz)
+    n_nodes = len(TREE)
+    common = 4 * np.diff(scores.indptr) >= n_nodes
+    assert 0 < common.sum() < len(common) or share > 0.5
+    np.testing.assert_array_equal(row_of >= 0, common)
+    table = sparse.csr_matrix((scores.values, scores.nodes, scores.indptr)).toarray()
+    np.testing.assert_array_equal(rows, table[common])
+    assert not len(scores._whole(1)[0])  # one occurrence is not worth them
+    # Too few occurrences for rows, document by document: the same bits.
+    alone = np.vstack([scores.log_joint(X[i]) for i in range(50)])
+    np.testing.assert_array_equal(scores.log_joint(X)[:50], alone)
+
+
 def test_posteriors_are_tempered_and_lose_what_is_negligible():
     scores, X, slow = drawn()
     beta = np.random.default_rng(1).uniform(0.2, 1, X.shape[0])

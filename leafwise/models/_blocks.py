@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from leafwise.models._sums import scale_rows
+
 
 class Documents(NamedTuple):
     """A block to learn from.
@@ -32,7 +34,7 @@ class Documents(NamedTuple):
 
     @property
     def weighted(self) -> sparse.csr_matrix:
-        return sparse.csr_matrix(sparse.diags_array(self.weight) @ self.membership)
+        return scale_rows(self.membership, self.weight)
 
     def take(self, rows: np.ndarray) -> Documents:
         return Documents(self.X[rows], self.membership[rows], self.weight[rows])

@@ -21,7 +21,7 @@ from leafwise.explain import Explanation
 from leafwise.labels import Classes
 from leafwise.models._base import BLOCK_SCORES, NodeClassifier
 from leafwise.models._blocks import Blocks, Documents
-from leafwise.models._sums import words_by_class
+from leafwise.models._sums import scale_rows, words_by_class
 
 _TABLE = 1 << 27  # words × classes up to which log P(w | c) is kept whole: 1 GiB
 _BLOCK = 1 << 22  # else so much of it at a time
@@ -65,10 +65,8 @@ class CountClassifier(NodeClassifier):
         check_consistent_length(X, range(labels.n_documents))
         membership = known.membership(labels)
         if sample_weight is not None:
-            membership = (
-                sparse.diags_array(document_weights(sample_weight, X.shape[0])) @ membership
-            )
-        found = self._statistics(X, sparse.csr_matrix(membership))
+            membership = scale_rows(membership, document_weights(sample_weight, X.shape[0]))
+        found = self._statistics(X, membership)
         if not reset:
             found = tuple(old + new for old, new in zip(self._counted(), found))
         return self._set_statistics(known, *found)

@@ -14,6 +14,7 @@ from leafwise.labels import Classes
 from leafwise.models._blocks import Blocks, Documents, PerDocument, one_block
 from leafwise.models._counts import best_columns, statistics
 from leafwise.models._dirichlet_tree import read_as
+from leafwise.models._sums import scale_rows
 from leafwise.models._tree_scores import Posteriors, TreeScores, word_lists
 
 
@@ -39,8 +40,7 @@ class Pool(NamedTuple):
 
     def counted(self, membership: sparse.csr_matrix) -> tuple[sparse.csr_matrix, np.ndarray]:
         """Count words and documents of each class, documents shared as given."""
-        weighed = sparse.csr_matrix(sparse.diags_array(self.learned) @ membership)
-        return statistics(self.X, weighed)[0], self.weight @ membership
+        return statistics(self.X, scale_rows(membership, self.learned))[0], self.weight @ membership
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Evidence:
             own, rest = (np.asarray(part.sum(axis=1)).ravel() for part in (self.labels, others))
         weighed = each * own + rest
         scale = (own + rest) / np.where(weighed > 0, weighed, 1.0)
-        both = sparse.diags_array(each) @ self.labels + others
-        return sparse.csr_matrix(sparse.diags_array(scale) @ both), self.n_labelled + documents
+        both = sparse.csr_matrix(scale_rows(self.labels, each) + others)
+        return scale_rows(both, scale), self.n_labelled + documents
 
 
 def share_first(pool: Pool) -> tuple[sparse.csr_matrix, np.ndarray]:
@@ -231,7 +231,7 @@ def sizes_of(block: Documents) -> tuple[PerDocument, ...]:
 
 def count_labels(block: Documents, counted: np.ndarray) -> tuple[sparse.csr_matrix, np.ndarray]:
     weighted = block.weighted
-    words, _ = statistics(block.X, sparse.csr_matrix(sparse.diags_array(counted) @ weighted))
+    words, _ = statistics(block.X, scale_rows(weighted, counted))
     return words, np.asarray(weighted.sum(axis=0)).ravel()
 
 

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from leafwise.models._sums import scale_rows
+
 Holdout = str | float
 
 
@@ -73,7 +75,7 @@ def evidence_statistics(
         n_with_word = documents.T @ _mapped(X, X.data > 0)
         return _widened(sparse.csr_matrix(n_with_word), np.asarray(documents.sum(axis=0)).ravel())
     held = (uniform_of_rows(X, seed) < float(holdout)).astype(float)
-    counts = sparse.csr_matrix((sparse.diags_array(held) @ membership).T @ X)
+    counts = sparse.csr_matrix(scale_rows(membership, held).T @ X)
     return _widened(counts, np.zeros(shape[0]))
 
 

@@ -44,6 +44,7 @@ from leafwise.models._stages import (
     learn_several,
     trust,
 )
+from leafwise.models._sums import scale_rows
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models._thresholds import deal
 from leafwise.models.dirichlet import HierarchicalDirichlet
@@ -98,8 +99,7 @@ class Counted(NamedTuple):
         """Leave some documents out, and the labels of others; both are row numbers."""
         kept = np.ones(self.X.shape[0])
         kept[hidden] = 0.0
-        membership = sparse.csr_matrix(sparse.diags_array(kept) @ self.membership)
-        membership.eliminate_zeros()
+        membership = scale_rows(self.membership, kept)
         rest = np.setdiff1d(np.arange(len(kept)), out)
         return self._replace(membership=membership).take(rest)
 

@@ -14,6 +14,18 @@ _FEW = 1 << 20  # words of documents that SciPy adds up before a loop for it wou
 _CELLS = 1 << 22  # pairs of a class and a word that one piece of work has room for
 
 
+def scale_rows(A: sparse.csr_matrix, factor: np.ndarray) -> sparse.csr_matrix:
+    """Return ``diag(factor) @ A``, its columns in the order of A's, without entries of 0.
+
+    SciPy's product takes several times as long, and leaves the columns to be sorted.
+    """
+    data = A.data * np.repeat(np.asarray(factor, np.float64), np.diff(A.indptr))
+    scaled = sparse.csr_matrix((data, A.indices.copy(), A.indptr.copy()), A.shape)
+    scaled.has_sorted_indices = A.has_sorted_indices
+    scaled.eliminate_zeros()
+    return scaled
+
+
 def words_by_class(X: sparse.csr_matrix, membership: sparse.csr_matrix) -> sparse.csr_matrix:
     """Return ``membership.T @ X``, classes × words, its columns sorted.
 

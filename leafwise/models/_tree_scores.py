@@ -18,6 +18,9 @@ from scipy import sparse
 from leafwise.threads import in_threads
 
 _BLOCK = 512  # documents at a time
+_WORDS = 1 << 14  # words at a time
+_COMMON = 4  # a word is common that says something at one node in so many
+_WORTH_ROWS = 5  # pairs of a word and a node, for each occurrence, up to which rows are made
 
 
 class Posteriors(NamedTuple):
@@ -61,10 +64,10 @@ class TreeScores(NamedTuple):
     def log_joint(self, X: sparse.csr_matrix) -> np.ndarray:
         """Return the score of every document at every class, dense."""
         scores = np.empty((X.shape[0], int(self.column.max()) + 1))
-        rows = _rows(X)
+        rows, whole = _rows(X), self._whole(X.nnz)
 
         def work(part: tuple[int, int]) -> None:
-            _score_all(*part, *rows, *self, scores)
+            _score_all(*part, *rows, *self, *whole, scores)
 
         in_threads(work, _parts(X.shape[0]))
         return scores
@@ -95,6 +98,7 @@ class TreeScores(NamedTuple):
         rows = _rows(X)
         log_norm = np.empty(X.shape[0])
         pointers = self._pointers(candidates or 0)
+        whole = self._whole(0 if candidates else X.nnz)
 
         def work(part: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             n = part[1] - part[0]
@@ -104,7 +108,7 @@ class TreeScores(NamedTuple):
             if candidates:
                 _share_some(*part, *rows, *self, *pointers, beta, least, candidates, *into)
             else:
-                _share(*part, *rows, *self, beta, least, only_matched, *into)
+                _share(*part, *rows, *self, *whole, beta, least, only_matched, *into)
             kept = np.arange(width) < n_found[:, None]
             return n_found, found[kept], chance[kept]
 
@@ -113,6 +117,25 @@ class TreeScores(NamedTuple):
         indptr = np.append(0, np.cumsum(n_found))
         shape = (X.shape[0], n_classes)
         return Posteriors(sparse.csr_matrix((chances, columns, indptr), shape), log_norm)
+
+    def _whole(self, n_occurrences: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lists of common words as rows of all nodes, and the row of each word or -1.
+
+        Most occurrences are of words that say something at most nodes, and a row is added several
+        times as fast as a list. Where occurrences are too few for that to pay, there are none.
+        """
+        n_nodes = len(self.parent)
+        if _WORTH_ROWS * n_occurrences < len(self.nodes):
+            return np.empty(0, np.int32), np.empty((0, n_nodes))
+        common = _COMMON * np.diff(self.indptr) >= n_nodes
+        row_of = np.where(common, np.cumsum(common) - 1, -1).astype(np.int32)
+        rows = np.zeros((np.count_nonzero(common), n_nodes))
+
+        def work(part: tuple[int, int]) -> None:
+            _spell_out(*part, self.indptr, self.nodes, self.values, row_of, rows)
+
+        in_threads(work, _parts(len(row_of), _WORDS))
+        return row_of, rows
 
     def _pointers(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """List the nodes at which each word adds most, and what it adds there."""
@@ -184,13 +207,23 @@ def _rows(X: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X.indptr, X.indices, X.data.astype(np.float64, copy=False)
 
 
-def _parts(n_documents: int) -> list[tuple[int, int]]:
-    return list(pairwise([*range(0, n_documents, _BLOCK), n_documents]))
+def _parts(n: int, size: int = _BLOCK) -> list[tuple[int, int]]:
+    return list(pairwise([*range(0, n, size), n]))
+
+
+@numba.njit(nogil=True, cache=True)
+def _spell_out(
+    first, last, w_indptr, w_nodes, w_values, row_of, rows
+):  # pragma: no cover - compiled
+    for w in range(first, last):
+        if row_of[w] >= 0:
+            for q in range(w_indptr[w], w_indptr[w + 1]):
+                rows[row_of[w], w_nodes[q]] = w_values[q]
 
 
 @numba.njit(nogil=True, cache=True)
 def _add_up(
-    d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, total
+    d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, row_of, rows, total
 ):  # pragma: no cover - compiled
     """Add what a document's words say at the nodes where they say it; return its length."""
     length = 0.0
@@ -198,6 +231,13 @@ def _add_up(
         w, n = words[p], counts[p]
         if counted[w]:
             length += n
+        if row_of.shape[0] and row_of[w] >= 0:
+            row = np.uint64(
+                row_of[w]
+            )  # unsigned: numba need not ask whether it counts from the end
+            for i in range(total.shape[0]):
+                total[i] += n * rows[row, i]
+            continue
         for q in range(w_indptr[w], w_indptr[w + 1]):
             total[w_nodes[q]] += n * w_values[q]
     return length
@@ -206,14 +246,16 @@ def _add_up(
 @numba.njit(nogil=True, cache=True)
 def _score_all(
     first, last, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, end, bias,
-    prior, column, decay, scores
+    prior, column, decay, row_of, rows, scores
 ):  # fmt: skip  # pragma: no cover - compiled
     n_nodes = parent.shape[0]
     total = np.empty(n_nodes)
     for d in range(first, last):
         for i in range(n_nodes):
             total[i] = 0.0
-        length = _add_up(d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, total)
+        length = _add_up(
+            d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, row_of, rows, total
+        )
         for i in range(n_nodes):
             if parent[i] >= 0:
                 total[i] += decay * total[parent[i]]
@@ -228,7 +270,7 @@ def _score_all(
 @numba.njit(nogil=True, cache=True)
 def _share(
     first, last, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, end, bias,
-    prior, column, decay, beta, least, only_matched, found, chance, n_found, log_norm
+    prior, column, decay, row_of, rows, beta, least, only_matched, found, chance, n_found, log_norm
 ):  # fmt: skip  # pragma: no cover - compiled
     n_nodes = parent.shape[0]
     total = np.zeros(n_nodes)
@@ -238,7 +280,9 @@ def _share(
         n = np.int64(0)  # of no literal type, for which `_keep` would be compiled again
         for i in range(n_nodes):
             total[i] = 0.0
-        length = _add_up(d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, total)
+        length = _add_up(
+            d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, row_of, rows, total
+        )
         for i in range(n_nodes):
             if parent[i] >= 0:
                 total[i] += decay * total[parent[i]]

@@ -39,6 +39,7 @@ from leafwise.models._evidence import (
     used_words,
 )
 from leafwise.models._path_mixture import check_positive
+from leafwise.models._sums import scale_rows
 from leafwise.models._tree_scores import TreeScores
 from leafwise.taxonomy import Taxonomy
 
@@ -309,7 +310,7 @@ class HierarchicalDirichlet(DirichletTree):
             documents = self.keyword_weight * (np.diff(counts.indptr) > 0)
             most = counts.max(axis=1).toarray().ravel()
             each = 1.0 / np.where(most > 0, most, 1.0) if self.words == "set" else usual
-            counts = sparse.csr_matrix(sparse.diags_array(documents * each) @ counts)
+            counts = scale_rows(counts, documents * each)
             counts.sort_indices()  # or every sum with it would have to be sorted
             # V's prototypes have every node take part, whether it has a keyword or not.
             possible |= keywords.known[classes.nodes] | (self.init == "prototypes")

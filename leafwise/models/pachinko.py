@@ -13,6 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from leafwise.models._base import NodeClassifier
 from leafwise.models._counts import document_weights
+from leafwise.models._sums import scale_rows
 from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.selection import best_words, check_n_words, gain_of_membership
 from leafwise.taxonomy import Taxonomy
@@ -111,7 +112,7 @@ class PachinkoMachine(NodeClassifier):
             if not has_fit_parameter(estimator, "sample_weight"):
                 raise ValueError(f"{estimator!r} takes no sample_weight; leave it out here too.")
             weight = document_weights(sample_weight, X.shape[0])
-            membership = sparse.csr_matrix(sparse.diags_array(weight) @ membership)
+            membership = scale_rows(membership, weight)
         membership.eliminate_zeros()
         if not membership.nnz:
             raise ValueError("No document has a label and a weight, so there is nothing to learn.")

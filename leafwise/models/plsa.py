@@ -16,6 +16,7 @@ from leafwise.models._counts import CountClassifier, document_weights, statistic
 from leafwise.models._em import Expected, Rows, Sharing, check_sharing, e_step, fold, run_em
 from leafwise.models._heldout import Holdout, evidence_statistics, held_out
 from leafwise.models._path_mixture import check_positive, to_shares
+from leafwise.models._sums import scale_rows
 from leafwise.models.mixture import HierarchicalMixture
 from leafwise.models.naive_bayes import heldout_alpha
 from leafwise.taxonomy import Taxonomy
@@ -264,7 +265,7 @@ class PLSAClassifier(NodeClassifier):
         weight: np.ndarray,
         known: Classes,
     ) -> Self:
-        weighted = sparse.csr_matrix(sparse.diags_array(weight) @ membership)
+        weighted = scale_rows(membership, weight)
         counts, documents = statistics(X, weighted)
         alpha = self.alpha
         if alpha == "heldout":

@@ -17,6 +17,7 @@ from leafwise.models._path_mixture import (
     check_positive,
     to_shares,
 )
+from leafwise.models._sums import scale_rows
 from leafwise.taxonomy import Taxonomy
 
 
@@ -185,7 +186,7 @@ class GeneralShrinkage(ClassMixture):
     def _smoothed(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
         """Return P(w | k) less what every word has."""
         length = np.asarray(counts.sum(axis=1)).ravel() + self.alpha * counts.shape[1]
-        return sparse.csr_matrix(sparse.diags_array(1 / np.maximum(length, 1e-300)) @ counts)
+        return scale_rows(counts, 1 / np.maximum(length, 1e-300))
 
     def _floor(self, counts: sparse.csr_matrix) -> np.ndarray:
         length = np.asarray(counts.sum(axis=1)).ravel() + self.alpha * counts.shape[1]
