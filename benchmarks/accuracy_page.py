@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from accuracy_calibration import Bins, together
 from accuracy_corpora import CORPORA
-from accuracy_methods import BOTH, LABELS, PEERS, SEVERAL_PEERS, methods_of
+from accuracy_methods import BOTH, ENCODED, LABELS, PEERS, SEVERAL_PEERS, methods_of
 from accuracy_sections import INTRODUCTION, SECTIONS, Section, Values, size_name
 
 from leafwise.papers import markdown
@@ -81,6 +81,7 @@ def beside_the_best(values: Values) -> str:
         for size in (n for n in corpus.sizes if n):
             of = {m: values.get(corpus.name, m, size, "accuracy") for m in methods_of(corpus)}
             own = [of.pop(BOTH), of.pop(LABELS)]
+            del of[ENCODED]  # no other method
             means = {m: float(np.mean([*x.values()])) for m, x in of.items() if x}
             if not means:
                 continue

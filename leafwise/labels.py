@@ -55,7 +55,7 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
         documents = np.repeat(np.arange(len(y)), [len(several) for several in y])
         _refuse_nan(labels)
         return Occurrences(labels, documents, len(y), False)
-    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
+    if isinstance(y, list | tuple) and _any_is(y, str):
         y = np.array(y, dtype=object)  # numpy would make strings of numbers among them
     y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if y.ndim == 2 and y.shape[1] > 1:
@@ -91,7 +91,7 @@ def _as_lists(y: Any) -> Any:
         return y
     rows = y.to_list() if hasattr(y, "to_list") else list(y)
     rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
-    return rows if any(isinstance(row, SEVERAL) for row in rows) else y
+    return rows if _any_is(rows, SEVERAL) else y
 
 
 def of_no_class(y: Any, n_documents: int) -> np.ndarray:
@@ -107,8 +107,13 @@ def _minus_one_is_a_class(y: np.ndarray, classes: Classes | None) -> bool:
     return classes.plain and -1 in classes.names
 
 
+def _any_is(y: Any, types: Any) -> bool:
+    # By the few types that there are: labels are many.
+    return any(issubclass(one, types) for one in set(map(type, y)))
+
+
 def _is_nested(y: Any) -> bool:
-    if not isinstance(y, list | tuple) or not any(isinstance(row, SEVERAL) for row in y):
+    if not isinstance(y, list | tuple) or not _any_is(y, SEVERAL):
         return False
     for i, row in enumerate(y):
         if not (isinstance(row, SEVERAL) or is_missing(row)):

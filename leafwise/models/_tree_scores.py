@@ -17,8 +17,8 @@ from scipy import sparse
 
 from leafwise.threads import in_threads
 
-_BLOCK = 512  # documents at a time
-_WORDS = 1 << 14  # words at a time
+_BLOCK, _LARGEST = 512, 1 << 14  # documents at a time, at least and at most
+_PARTS = 24  # of documents, as long as these are not too small or too large
 _COMMON = 4  # a word is common that says something at one node in so many
 _WORTH_ROWS = 5  # pairs of a word and a node, for each occurrence, up to which rows are made
 
@@ -134,7 +134,7 @@ class TreeScores(NamedTuple):
         def work(part: tuple[int, int]) -> None:
             _spell_out(*part, self.indptr, self.nodes, self.values, row_of, rows)
 
-        in_threads(work, _parts(len(row_of), _WORDS))
+        in_threads(work, _parts(len(row_of)))
         return row_of, rows
 
     def _pointers(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -207,7 +207,9 @@ def _rows(X: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X.indptr, X.indices, X.data.astype(np.float64, copy=False)
 
 
-def _parts(n: int, size: int = _BLOCK) -> list[tuple[int, int]]:
+def _parts(n: int) -> list[tuple[int, int]]:
+    """Cut documents or words into parts: some for each thread, but none that is over at once."""
+    size = min(max(n // _PARTS, _BLOCK), _LARGEST)
     return list(pairwise([*range(0, n, size), n]))
 
 
