@@ -180,7 +180,6 @@ def e_step(
     variant = VARIANTS.index(sharing.variant)
     by_row = np.zeros((n_rows, n_sources))
     blocks = _blocks(rows.indptr)
-    shared: list[np.ndarray] = []
     by_item = np.zeros(q.shape if items == "apart" else (0, n_sources))
     no_own = np.empty(0)
 
@@ -204,8 +203,9 @@ def e_step(
         blocks = parts_of(rows.indptr)
     results = in_threads(work, blocks)
     if items == "shared":
-        shared = [counts for _, counts in results]
-        by_item = sum(shared[1:], start=shared[0]) if shared else np.zeros(q.shape)
+        by_item = results[0][1] if results else np.zeros(q.shape)
+        for _, counts in results[1:]:
+            by_item += counts
     return Expected(by_row, by_item if items else None), float(sum(b for b, _ in results))
 
 
