@@ -59,6 +59,7 @@ JOBS = [
     *(Job("classify", corpus, rounds=2) for corpus in LABELLED),
     *(Job("sort", "newsgroups", size) for size in PER_CLASS),
     *(Job("sort", corpus, 7) for corpus in LABELLED[1:]),
+    Job("unlabelled", "newsgroups", rounds=3),
     *(Job("near", corpus, rounds=2) for corpus in LABELLED),
     Job("grown", "2,000 newsgroup messages"),
     Job("speedup", "newsgroups", 20, rounds=2),

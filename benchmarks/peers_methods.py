@@ -76,12 +76,12 @@ class Memory:
         with contextlib.suppress(OSError, AttributeError):  # where there is none of this
             ctypes.CDLL("libc.so.6").malloc_trim(0)  # else what was freed is used again, unseen
             Path("/proc/self/clear_refs").write_text("5")  # what it had at most before is forgotten
-        self._start = self._peak()
+        self._start = self.peak()
 
     def above(self) -> float:
-        return self._peak() - self._start
+        return self.peak() - self._start
 
-    def _peak(self) -> float:
+    def peak(self) -> float:
         status = Path("/proc/self/status")
         if status.exists():  # what `getrusage` says begins with the memory of the parent process
             line = next(one for one in status.read_text().splitlines() if one.startswith("VmHWM"))
@@ -306,6 +306,15 @@ def sort(work: Work, name: str) -> dict[str, Any]:
     return {"fit": fit, "predict": predict / len(asked), "score": right}
 
 
+def unlabelled(work: Work, name: str) -> dict[str, Any]:
+    """Learn from the tree's keywords and texts without a label; then sort these."""
+    fit, model = timed(lw.TaxonomyClassifier(work.tree).fit, work.texts)
+    peak = memory.peak()
+    predict, found = min((timed(model.predict, work.texts) for _ in range(3)), key=lambda x: x[0])
+    right = float(np.mean(found == work.labels))
+    return {"fit": fit, "predict": predict / len(found), "score": right, "peak": peak}
+
+
 # ---- neighbours, trees ---------------------------------------------------------------------------
 
 
@@ -432,6 +441,7 @@ PARTS = {
     "count": Part(count, tuple(COUNTERS)),
     "classify": Part(classify, tuple(CLASSIFIERS)),
     "sort": Part(sort, tuple(PIPELINES)),
+    "unlabelled": Part(unlabelled, ("TaxonomyClassifier",)),
     "near": Part(near, tuple(NEIGHBOURS)),
     "grown": Part(grown, tuple(TREES)),
     "speedup": Part(speedup, tuple(_SCALED)),

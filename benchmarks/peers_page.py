@@ -28,6 +28,7 @@ TITLES = {
     "count": "Words to counts",
     "classify": "Counts to labels",
     "sort": "Raw text to labels",
+    "unlabelled": "Without labels",
     "near": "Neighbours",
     "grown": "Trees grown",
     "speedup": "From one core to all",
@@ -47,6 +48,9 @@ learn from the documents whose labels are hidden; all are then asked for the lab
 their raw text (`LabelSpreading` of 2,000). The tree's keywords have no part in it. hiclass has a
 `LinearSVC` at each inner node. One draw, the same for all; speed is that of the best of three
 calls.""",
+    "unlabelled": """\
+`TaxonomyClassifier` is given the texts and a tree with keywords, and no label. Memory is the most
+that the process had while it learned, with the texts themselves and all libraries.""",
     "near": """\
 The 30 nearest of each document by the cosine of tf-idf. The bare product is given the weighed
 matrices; the others make them. Found is the share of the exact neighbours.""",
@@ -96,6 +100,12 @@ COLUMNS = {
         Column("documents/s", lambda line: 1 / line["predict"], _number, True),
         FIT,
         MEMORY,
+    ),
+    "unlabelled": (
+        RIGHT,
+        Column("documents/s", lambda line: 1 / line["predict"], _number, True, ratio=False),
+        FIT._replace(ratio=False),
+        Column("peak of memory", lambda line: line["peak"], _mebibytes, ratio=False),
     ),
     "near": (FIT._replace(head="time"), MEMORY, RIGHT._replace(head="found")),
     "grown": (FIT._replace(head="time"), MEMORY, RIGHT._replace(head="NMI")),
@@ -210,7 +220,7 @@ def write_page(lines: list[Line], out: Path, more: str = "", n_runs: int = 1) ->
                 f"Not there: {name} ({why}).\n\n" for name, why in table.missing.items()
             )
             text += table.same() + "\n" * bool(table.same())
-            if part != "speedup":
+            if part not in ("speedup", "unlabelled"):  # which leafwise does alone
                 said = "; ".join(table.ahead()) or "none"
                 text += f"Peers ahead of leafwise: {said}.\n\n"
     for line in lines:
