@@ -8,6 +8,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 from measuring import in_turn
 from scale_work import EM, MIXTURE, messages, model_of
@@ -17,12 +18,14 @@ from sklearn.pipeline import make_pipeline
 import leafwise as lw
 from leafwise.datasets import Dataset
 from leafwise.models._em import Rows, Sharing, e_step
+from leafwise.threads import in_threads as run_in_threads
 from leafwise.threads import limited
 
 K = 30  # neighbours
 CLASSES = 20  # that PLSA shares documents among
 STEPS = 10  # of EM
 COPIES = 4  # of the messages that HierarchicalDirichlet learns from
+SMALL = 5000  # documents: fewer are a trial
 
 Work = Callable[[], Any]
 
@@ -33,6 +36,24 @@ def _words(news: Dataset) -> tuple[lw.WordCounter, sparse.csr_matrix]:
 
 
 # ---- threads ------------------------------------------------------------------------------------
+
+
+@numba.njit(nogil=True)
+def _arithmetic(n, seed):  # pragma: no cover - compiled
+    """Add and mix numbers that fit into registers, several at a time."""
+    a = b = c = d = np.uint64(seed)
+    for i in range(np.uint64(n)):
+        a += b ^ i
+        b += c ^ i
+        c += d ^ i
+        d += a ^ i
+    return a ^ b ^ c ^ d
+
+
+def _nothing_shared(news: Dataset) -> Work:
+    """Do what touches no memory: what two cores can do that have nothing in common but power."""
+    n = 5_000_000 if len(news) < SMALL else 200_000_000
+    return lambda: run_in_threads(lambda seed: _arithmetic(n, seed), range(4))
 
 
 def _counting(news: Dataset) -> Work:
@@ -83,6 +104,7 @@ def _growing(news: Dataset) -> Work:
 
 
 THREADED: dict[str, Callable[[Dataset], Work]] = {
+    "arithmetic alone, for comparison": _nothing_shared,
     "counting": _counting,
     "graph": _graph,
     "E step of PLSA": _step,
