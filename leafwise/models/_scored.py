@@ -40,13 +40,17 @@ class ScoredClassifier(NodeClassifier):
         """
         if not self.model_share_ and (linear := self._linear) is not None:
             return linear.scores(X)
-        scores = self._temper(X) * self.model_._log_joint(X)
+        scores = self.model_._log_joint(X)
+        scores *= self._temper(X)  # in place: tables of short texts by many nodes are what costs
         if not shifted:
             scores = log_softmax(scores, axis=1)
-        if (linear := self._linear) is not None:
-            by_words, known = linear.scores_and_known(X)
-            scores = known * by_words + (self.model_share_ * known + 1 - known) * scores
-        return scores
+        if (linear := self._linear) is None:
+            return scores
+        by_words, known = linear.scores_and_known(X)
+        by_words *= known
+        scores *= self.model_share_ * known + 1 - known
+        by_words += scores
+        return by_words
 
     def _log_joint(self, X: sparse.csr_matrix) -> np.ndarray:
         belief = self._belief
