@@ -133,13 +133,21 @@ def check_workers(client: Client) -> None:
 
 def check_room(client: Client, memory: str | int | None) -> None:
     """Raise where a worker is larger than what it may hold: now, rather than after other work."""
-    from leafwise.streams import Room
-
     if memory is None:
         return
-    for found in client.run(Room.of, memory, on_error="return").values():
+    for found in client.run(_room_of, memory, on_error="return").values():
         if isinstance(found, Exception):
             raise found
+
+
+def _room_of(memory: str | int) -> Any:
+    """Return the room of a worker that has all loaded that it will need."""
+    import pyarrow.parquet  # noqa: F401
+
+    from leafwise.models.taxonomy_classifier import TaxonomyClassifier  # noqa: F401
+    from leafwise.streams import Room
+
+    return Room.of(memory)
 
 
 def dask_setup(worker: Any) -> None:

@@ -125,6 +125,8 @@ def client_of(client: Client | None) -> Client:
             "There is no client: give client=distributed.Client(...), or connect with "
             'leafwise.distributed.connect("local:2").'
         ) from None
+    if client.status in ("closed", "closing"):
+        raise LeafwiseError("The client is closed: connect again, and stay inside the block.")
     with lost(client):
         check_workers(client)
     return client

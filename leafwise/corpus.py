@@ -8,7 +8,7 @@ the first one stops the reading, or they are counted and written to a file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -180,7 +180,7 @@ class Corpus:
 
     # ---- reading -------------------------------------------------------------------------------
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Generator[Batch, None, None]:
         """Read the documents; each call reads them anew."""
         self.bad, n_documents, n_bad = [], 0, 0
         listing = replacing(self.bad_rows) if self.skip_bad and self.bad_rows else nullcontext()
@@ -192,7 +192,7 @@ class Corpus:
                 if bad and not self.skip_bad:
                     raise CorpusError(
                         f"{self._where(bad[0])}: {bad[0].reason} "
-                        "(--skip-bad goes on and lists such rows)"
+                        "(skip_bad=True goes on and lists such rows)"
                     )
                 if bad:
                     n_bad += len(bad)

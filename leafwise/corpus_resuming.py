@@ -40,8 +40,8 @@ def describe(docs: str, **options: Any) -> dict[str, Any]:
     changed, nanoseconds = divmod(max((one.st_mtime_ns for one in found), default=0), 10**9)
     return {
         "DOCS": os.path.abspath(docs),
-        "its size": sum(one.st_size for one in found),
-        "its date": f"{datetime.fromtimestamp(changed)}.{nanoseconds:09}",
+        "the size of DOCS": sum(one.st_size for one in found),
+        "the date of DOCS": f"{datetime.fromtimestamp(changed)}.{nanoseconds:09}",
         **options,
         "the version of leafwise": __version__,
     }
@@ -54,14 +54,15 @@ class Unfinished:
     ----------
     output : the file that is to be written
     job : what the run is: see `describe`
+    later : names of what may be True where it was not before: it changes nothing that is done
     """
 
-    def __init__(self, output: str, job: Mapping[str, Any]):
+    def __init__(self, output: str, job: Mapping[str, Any], later: Sequence[str] = ()):
         check_writable(output)
         self.output = output
         self.folder = os.path.realpath(output) + SUFFIX
         self.model = os.path.join(self.folder, "model.leafwise-model")
-        self._job = dict(job)
+        self._job, self._later = dict(job), later
         self._state: dict[str, Any] = {}
 
     @contextmanager
@@ -78,8 +79,8 @@ class Unfinished:
             try:
                 yield
             finally:
-                if not self.begun:  # nothing to go on with
-                    self.clear()
+                if not self.begun or not (self.n_documents or os.path.exists(self.model)):
+                    self.clear()  # there is nothing to go on with
 
     @property
     def n_documents(self) -> int:
@@ -90,6 +91,15 @@ class Unfinished:
     def begun(self) -> bool:
         """Whether a run came as far as having a model."""
         return bool(self._state)
+
+    def learned(self) -> str:
+        """Return where the model of the run that began is."""
+        if not os.path.exists(self.model):
+            raise OutputError(
+                f"Cannot go on with {self.output}: {self.model} is gone. Delete {self.folder} to "
+                "start anew."
+            )
+        return self.model
 
     @property
     def whole(self) -> bool:
@@ -115,6 +125,7 @@ class Unfinished:
             f"{name} was {_shown(job.get(name))}, and now it is {_shown(self._job.get(name))}"
             for name in {**job, **self._job}
             if job.get(name) != self._job.get(name)
+            and not (name in self._later and self._job.get(name) is True)
         ]
         if changed:
             raise LeafwiseError(
@@ -126,7 +137,7 @@ class Unfinished:
 
     def _write(self, **state: Any) -> None:
         """Say how far it is: on the disk, and at once or not at all."""
-        self._state = {"job": self._job, **self._state, **state}
+        self._state = {**self._state, **state, "job": self._job}
         path = os.path.join(self.folder, "state.json")
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(self._state, file, indent=1)
@@ -308,4 +319,4 @@ def _folder_to_disk(path: str) -> None:
 
 
 def _shown(value: Any) -> str:
-    return "not given" if value is None else str(value)
+    return {None: "not given", False: "not given", True: "given"}.get(value, str(value))

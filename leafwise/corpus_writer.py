@@ -112,10 +112,42 @@ def output_format(
 
 
 def find_columns(corpus: Corpus, format: str) -> None:
-    """Read on where there may be more columns: a table's header needs every key of every line."""
-    if corpus.format == "jsonl" and format != "jsonl" and corpus.n_documents is None:
+    """Read on where there may be more columns: a table's header needs every key of every line.
+
+    Parquet needs a type for each of them, too, and a key that comes late has none before.
+    """
+    if corpus.format != "jsonl" or format == "jsonl":
+        return
+    if format == "parquet" and corpus.schema is None:
+        corpus.schema = _types(corpus.batches())
+    elif corpus.n_documents is None:
         for _ in corpus.batches():
             pass
+
+
+def _types(batches: Iterable[Batch]) -> Any:
+    """Return a schema of the types that columns have, as far as each has one."""
+    import pyarrow as pa
+
+    found: dict[str, Any] = {}
+    settled: set[str] = set()  # of strings, or of several types: that is said when they are written
+    for batch in batches:
+        for name, values in batch.columns.items():
+            if name in settled:
+                continue
+            try:
+                kind = pa.array(_values(values)).type
+                both = [pa.schema([(name, one)]) for one in (found.get(name, kind), kind)]
+                kind = pa.unify_schemas(both, promote_options="permissive").field(name).type
+            except (pa.ArrowException, OverflowError):
+                found.pop(name, None)
+                settled.add(name)
+                continue
+            if not pa.types.is_null(kind):
+                found[name] = kind
+            if pa.types.is_string(kind):
+                settled.add(name)
+    return pa.schema(list(found.items()))
 
 
 @contextmanager

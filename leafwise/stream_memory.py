@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import math
 import os
 import re
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from leafwise.exceptions import LeafwiseError
@@ -33,6 +37,7 @@ class Room(NamedTuple):
     def of(cls, memory: Any) -> Room:
         """Read a bound; refuse one that the program alone is larger than."""
         bound = bytes_of(memory)
+        _give_back()
         # The usual process, with or without Parquet and a small model, is not near a step.
         own = -(-(resident() + _COMPILED - _STEP // 2) // _STEP) * _STEP + _STEP // 2
         if bound < own + _LEAST:
@@ -45,17 +50,26 @@ class Room(NamedTuple):
 
 def bytes_of(memory: Any) -> int:
     """Read "1GiB", "500 MB", "2G" or a number of bytes."""
-    if isinstance(memory, int) and not isinstance(memory, bool) and memory > 0:
-        return memory
-    found = isinstance(memory, str) and re.fullmatch(
-        r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?(?:i?B)?)\s*", memory, re.IGNORECASE
-    )
-    size = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
+    if isinstance(memory, int | float) and not isinstance(memory, bool):
+        size = int(memory) if math.isfinite(memory) and memory == int(memory) else 0
+    else:
+        found = isinstance(memory, str) and re.fullmatch(
+            r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?(?:i?B)?)\s*", memory, re.IGNORECASE
+        )
+        size = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
     if size < 1:
         raise LeafwiseError(
-            f"memory={memory!r}: expected a number of bytes with a unit, such as 1GiB or 500MB."
+            f"memory={memory!r}: expected a number of bytes above 0, or one with a unit, such as "
+            "1GiB or 500MB."
         )
     return size
+
+
+def _give_back() -> None:
+    """Give back what is held and not used, so that the same work has the same room once more."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # where there is no C library of this kind
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def shown(size: float) -> str:

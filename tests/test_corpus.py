@@ -334,7 +334,7 @@ def test_several_labels_are_a_bad_row_where_one_is_wanted(tmp_path):
     assert corpus.read().labels == [("fruit", "food/fruit"), ()]
     reason = "it has 2 labels, and each document of this project has one"
     assert corpus.bad == [BadRow(str(path), 2, reason, "a,fruit;bread")]
-    with pytest.raises(CorpusError, match=rf"line 2: {reason} \(--skip-bad"):
+    with pytest.raises(CorpusError, match=rf"line 2: {reason} \(skip_bad=True"):
         Corpus(path, one_label=True).read()
 
 
@@ -734,7 +734,7 @@ def test_a_bad_row_stops_the_reading_or_is_listed(tmp_path, case):
     name, content, options, (line, reason, raw) = BAD[case]
     path = put(tmp_path / name, content)
     where = f"{re.escape(str(path))}, line {line}: .*{reason}"
-    with pytest.raises(CorpusError, match=rf"(?s)^{where}.*\(--skip-bad goes on and lists such"):
+    with pytest.raises(CorpusError, match=rf"(?s)^{where}.*\(skip_bad=True goes on and lists such"):
         Corpus(path, **options).read()
 
     listing = tmp_path / "bad.csv"
@@ -1382,3 +1382,31 @@ def test_the_values_must_fit_the_batch(tmp_path):
             writer.write(corpus.read(), {"score": [1, 2]})
         with pytest.raises(CorpusError, match='Column "label" has 1 values for 2 documents'):
             writer.write(corpus.read(), {"label": ["x"]})
+
+
+@pytest.mark.parametrize("late", [1, 1.5, "one", [1], {"n": 1}, True])
+def test_a_key_of_json_that_comes_late_has_its_type_in_parquet(tmp_path, late):
+    path, out = tmp_path / "docs.jsonl", tmp_path / "out.parquet"
+    rows = [{"text": f"a cat {i}"} for i in range(2500)]
+    rows[2400]["late"], rows[7]["number"], rows[2000]["number"] = late, 1, 0.5
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = Corpus(path, batch_size=1000)
+    with open_writer(out, corpus, ["label"]) as writer:
+        for batch in corpus.batches():
+            writer.write(batch, {"label": ["cats"] * len(batch.texts)})
+    found = pq.read_table(out).to_pylist()
+    assert [row["late"] for row in found] == [None] * 2400 + [late] + [None] * 99
+    assert (found[7]["number"], found[2000]["number"]) == (1.0, 0.5)
+
+
+def test_a_key_of_json_of_several_types_is_refused_in_parquet(tmp_path):
+    path = tmp_path / "docs.jsonl"
+    rows = [{"text": f"a cat {i}", "odd": "one" if i > 1500 else i} for i in range(2500)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = Corpus(path, batch_size=1000)
+    first, second, _ = corpus.batches()
+    message = 'Column "odd" holds values of several types, and Parquet one type a column'
+    with open_writer(tmp_path / "out.parquet", corpus, ["label"]) as writer:
+        writer.write(first, {"label": ["cats"] * len(first.texts)})
+        with pytest.raises(CorpusError, match=message):
+            writer.write(second, {"label": ["cats"] * len(second.texts)})

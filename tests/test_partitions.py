@@ -226,7 +226,7 @@ def test_a_copy_is_read_as_the_file_is_and_then_gone(tmp_path, memory, scratch):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (BAD, 'memory://a.csv, line 3: there is no text in column "text" (--skip-bad goes on'),
+        (BAD, 'memory://a.csv, line 3: there is no text in column "text" (skip_bad=True goes on'),
         ("", "memory://a.csv is empty."),
         ("id,words\n1,a cat\n", "memory://a.csv has no"),
     ],

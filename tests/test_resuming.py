@@ -191,7 +191,8 @@ def test_another_run_does_not_go_on(call, begun, monkeypatch):
     other = call(*usual)
     assert other.code == 1
     changed = (
-        r"documents: its size was \d+, and now it is \d+; its date was .*, and now it is .*\. G"
+        r"documents: the size of DOCS was \d+, and now it is \d+; the date of DOCS was .*, and now "
+        r"it is .*\. G"
     )
     assert re.search(changed, other.err)
     shutil.copy2("docs.csv", "other.csv")
@@ -256,7 +257,11 @@ def test_two_runs_do_not_write_one_file(workers, call, begun, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
-def test_an_interrupt_says_how_to_go_on(workers, home):
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "Interrupted"), (signal.SIGTERM, 143, "Ended from outside")],
+)
+def test_an_interrupt_says_how_to_go_on(workers, home, number, code, word):
     arguments = [
         "classify",
         "-m",
@@ -271,12 +276,97 @@ def test_an_interrupt_says_how_to_go_on(workers, home):
     while n_done(home, "i.csv") < 9_000:
         assert process.is_alive()
         time.sleep(0.005)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     process.join(60)
-    assert process.exitcode == 130
+    assert process.exitcode == code
     said = (home / "said").read_text()
-    assert re.search(r"Interrupted after [\d,]+ documents\. The same command goes on from", said)
+    expected = rf"{word} after [\d,]+ documents\. The same command goes on from there\.\n"
+    assert re.fullmatch(expected, said)
     assert "Going on after" in ran(workers, home, arguments)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_a_run_that_is_ended_from_outside_says_so(workers, home, tmp_path):
+    for name in ("docs.csv", "pets.model"):
+        shutil.copy2(home / name, tmp_path / name)
+    home = tmp_path
+    arguments = ["classify", "-m", "pets.model", "docs.csv", "--skip-bad", "-o", "ended.csv"]
+    process = start(workers, home, arguments)
+    while not list(home.glob(".leafwise-*.part")):  # what is written, until it is whole
+        assert process.is_alive()
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGTERM)
+    process.join(60)
+    assert process.exitcode == 143
+    said = (home / "said").read_text()
+    assert said == "Ended from outside. No half-written file is left.\n"
+    assert not list(home.glob(".leafwise-*.part"))
+    assert not (home / "ended.csv").exists()
+
+
+@pytest.fixture
+def late_bad(home, tmp_path):
+    """Documents of which one in the second batch is bad, and one in the third."""
+    shutil.copy2(home / "pets.model", tmp_path / "pets.model")
+    with open(tmp_path / "docs.csv", "w") as file:
+        file.write("text\n")
+        bad = "two,cells\n"
+        file.writelines(bad if i in (15_000, 24_000) else f"a cat {i}\n" for i in range(25_000))
+    return tmp_path
+
+
+def test_bad_rows_can_be_left_out_later(call, late_bad, monkeypatch):
+    monkeypatch.chdir(late_bad)
+    usual = ("classify", "-m", "pets.model", "docs.csv", "-o", "o.csv", "--resume")
+    first = call(*usual)
+    assert first.code == 1
+    assert first.err == (
+        "Done, and kept in o.csv.unfinished: 10,000 documents. The same command with --skip-bad "
+        "goes on from there.\n"
+        "Error: docs.csv, line 15002: 2 cells where the header has 1 (--skip-bad goes on and lists "
+        "such rows)\n"
+    )
+    later = call(*usual, "--skip-bad")
+    assert later.code == 0
+    assert "Going on after 10,000 documents." in later.err
+    assert "Left out 2 bad rows" in later.err
+    at_once = call(*usual[:-3], "-o", "at-once.csv", "--skip-bad")
+    assert at_once.code == 0
+    assert Path("o.csv").read_bytes() == Path("at-once.csv").read_bytes()
+
+
+def test_rows_that_were_left_out_do_not_come_back(call, late_bad, monkeypatch):
+    monkeypatch.chdir(late_bad)
+    usual = ("classify", "-m", "pets.model", "docs.csv", "-o", "o.csv", "--resume")
+    assert call(*usual).code == 1
+    state = Path("o.csv.unfinished/state.json")
+    kept = json.loads(state.read_text())
+    kept["job"]["--skip-bad"] = True
+    state.write_text(json.dumps(kept))
+    other = call(*usual)
+    assert other.code == 1
+    assert "--skip-bad was given, and now it is not given" in other.err
+
+
+def test_where_nothing_is_done_nothing_is_kept(call, late_bad, monkeypatch):
+    monkeypatch.chdir(late_bad)
+    Path("docs.csv").write_text("text\na cat\ntwo,cells\n")
+    assert call("classify", "-m", "pets.model", "docs.csv", "-o", "o.csv", "--resume").code == 1
+    assert not Path("o.csv.unfinished").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_a_model_that_is_gone(workers, call, home, monkeypatch):
+    monkeypatch.chdir(home)
+    usual = ["classify", "-t", "tree.yaml", "docs.csv", "--skip-bad", "-o", "gone.csv", "--resume"]
+    kill_when(start(workers, home, usual), home, "gone.csv", 9_000, 0)
+    Path("gone.csv.unfinished/model.leafwise-model").unlink()
+    other = call(*usual)
+    assert other.code == 3
+    assert re.search(
+        r"model.leafwise-model is gone. Delete .*gone.csv.unfinished to start", other.err
+    )
+    shutil.rmtree("gone.csv.unfinished")
 
 
 def test_a_run_that_ended_just_before_it_cleared_away(call, home, monkeypatch):
@@ -320,8 +410,8 @@ def test_keys_of_json_that_come_late(workers, tmp_path, home):
         (("--resume",), "--resume goes on with a file. Name it: -o sorted.csv"),
         (("--resume", "-o", "docs.csv"), "--resume cannot write over DOCS"),
         (("--resume", "-o", "/dev/null"), "--resume goes on with a file."),
-        (("--memory", "10MB"), "--memory: memory='10MB' is too little: "),
-        (("--memory", "lots"), "--memory: memory='lots': expected a number of bytes with a unit"),
+        (("--memory", "10MB"), "--memory '10MB' is too little: "),
+        (("--memory", "lots"), "--memory 'lots': expected a number of bytes above 0, or one with"),
     ],
 )
 def test_wrong_usage(call, home, monkeypatch, options, message):

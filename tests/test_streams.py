@@ -53,15 +53,20 @@ def some(tmp_path, many, monkeypatch):
     [
         ("1GiB", 1 << 30), ("500MB", 500_000_000), ("1.5 GiB", 3 << 29), ("2G", 2 << 30),
         ("64k", 65536), ("1000000", 10**6), (12345, 12345), ("3 b", 3), (" 1tb ", 10**12),
+        (1e9, 10**9),
     ],
 )  # fmt: skip
 def test_sizes(text, size):
     assert bytes_of(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "much", "1 GiBi", "-1GB", "0", 0, -5, None, True, 1.5, "1e9"])
+@pytest.mark.parametrize(
+    "text", ["", "much", "1 GiBi", "-1GB", "0", 0, -5, None, True, 1.5, float("inf"), "1e9"]
+)
 def test_sizes_that_are_none(text):
-    with pytest.raises(LeafwiseError, match="expected a number of bytes with a unit, such as 1GiB"):
+    with pytest.raises(
+        LeafwiseError, match="expected a number of bytes above 0, or one with a unit, such as 1GiB"
+    ):
         bytes_of(text)
 
 

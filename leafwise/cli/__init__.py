@@ -15,8 +15,7 @@ import typer
 
 from leafwise._version import __version__
 from leafwise.cli import classify, compiling, evaluate, grow, project, reproduce, serve, taxonomy
-from leafwise.cli.codes import TERMINATED
-from leafwise.cli.ending import Group, interrupt, run
+from leafwise.cli.ending import Group, interrupt, run, terminate
 from leafwise.cli.talking import say, silence
 
 __all__ = ["app", "main"]
@@ -62,8 +61,7 @@ def _leafwise(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every exception ends as a sentence and an exit code."""
-    # Ended from outside: as an exception, so that half-written files are removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    signal.signal(signal.SIGTERM, terminate)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is to be ignored
         signal.signal(signal.SIGINT, interrupt)
     with warnings.catch_warnings():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ import typer
 
 from leafwise.atomic import check_writable
 from leafwise.cli.codes import INTERRUPTED
+from leafwise.cli.ending import Terminated
 from leafwise.cli.learning import learn
 from leafwise.cli.opening import (
     added_columns,
@@ -38,6 +39,7 @@ from leafwise.cli.options import (
 )
 from leafwise.cli.scheduling import Scheduler, classify_on_cluster
 from leafwise.cli.talking import count, progress, say, say_bad, usage
+from leafwise.exceptions import CorpusError
 
 if TYPE_CHECKING:
     from leafwise.corpus import Batch, Corpus
@@ -165,18 +167,19 @@ def classify(
             return
         ready = given
         if ready is None and unfinished is not None and unfinished.begun:
-            ready = load_model(Path(unfinished.model))
+            ready = load_model(Path(unfinished.learned()))
         elif ready is None:
             ready = _learned(corpus, tree, language, memory)
             if unfinished is not None:
                 ready.save(unfinished.model)
         settle(ready)
-        batches = corpus.batches()
-        if unfinished is not None:
-            writer.begin()
-            batches = writer.rest(batches)
         portion = _portion(ready, room)
-        with progress("Classifying", corpus) as show:
+        # Closed by name: the list of bad rows of a run that is interrupted is not to wait for it.
+        with closing(corpus.batches()) as every, progress("Classifying", corpus) as show:
+            batches: Iterator[Batch] = every
+            if unfinished is not None:
+                writer.begin()
+                batches = writer.rest(every)
             for batch in batches:
                 rows = _answers(ready, corpus, batch, portion)
                 writer.write(batch, dict(zip(columns, map(list, zip(*rows)))))
@@ -216,7 +219,7 @@ def _room(memory: str | None) -> Room | None:
     try:
         return Room.of(memory)
     except LeafwiseError as error:
-        usage(f"--memory: {error}")
+        usage(str(error).replace("memory=", "--memory ", 1))
 
 
 def _portion(model: TaxonomyClassifier, room: Room | None) -> Portion | None:
@@ -267,7 +270,7 @@ def _unfinished(
             from hashlib import file_digest
 
             job["--model"] = f"the model {file_digest(file, 'sha256').hexdigest()[:16]}"
-    return Unfinished(output, describe(docs, **job))
+    return Unfinished(output, describe(docs, **job), later=["--skip-bad"])
 
 
 @contextmanager
@@ -276,6 +279,7 @@ def _opened(
 ) -> Iterator[Any]:
     """Open what is written to; None where all was written before."""
     from leafwise.corpus import open_writer
+    from leafwise.corpus_resuming import SUFFIX
 
     if unfinished is None:
         with open_writer(output, corpus, columns) as writer:
@@ -292,11 +296,21 @@ def _opened(
         try:
             with unfinished.writer(corpus, columns) as writer:
                 yield writer
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Terminated) as end:
             if not unfinished.begun:  # nothing is kept
                 raise
-            say(
-                f"Interrupted after {count(unfinished.n_documents, 'document')}. The same command "
-                "goes on from there."
-            )
+            done = count(unfinished.n_documents, "document")
+            if isinstance(end, Terminated):
+                say(f"Ended from outside after {done}. The same command goes on from there.")
+                end.said = True
+                raise
+            say(f"Interrupted after {done}. The same command goes on from there.")
             raise typer.Exit(INTERRUPTED) from None
+        except CorpusError:
+            if unfinished.n_documents:
+                done = count(unfinished.n_documents, "document")
+                say(
+                    f"Done, and kept in {output}{SUFFIX}: {done}. The same command with --skip-bad "
+                    "goes on from there."
+                )
+            raise

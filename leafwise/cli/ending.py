@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from leafwise.atomic import OUTPUT_ERRORS
-from leafwise.cli.codes import BAD_INPUT, BAD_OUTPUT, BUG, INTERRUPTED, OK
+from leafwise.cli.codes import BAD_INPUT, BAD_OUTPUT, BUG, INTERRUPTED, OK, TERMINATED
 from leafwise.cli.talking import say, silence
 from leafwise.exceptions import LeafwiseError, OutputError
 
@@ -24,9 +24,20 @@ class _Interrupt(KeyboardInterrupt):
     """
 
 
+class Terminated(SystemExit):
+    """The process is ended from outside."""
+
+    said = False  # what is left of its work
+
+
 def interrupt(*_: Any) -> NoReturn:
     """Take a signal."""
     raise _Interrupt
+
+
+def terminate(*_: Any) -> NoReturn:
+    """Take a signal: as an exception, so that half-written files are removed."""
+    raise Terminated(TERMINATED)
 
 
 class Group(TyperGroup):
@@ -53,13 +64,18 @@ def run(command: Callable[[], Any]) -> int:
     """Return the exit code of a command, after saying what went wrong."""
     try:
         command()
+    except Terminated as stop:
+        if not stop.said:
+            say("Ended from outside. No half-written file is left.")
+        return TERMINATED
     except SystemExit as stop:  # typer's own end: done, or wrong usage
         return stop.code if isinstance(stop.code, int) else OK
     except OutputError as error:
         say(f"Error: {error}")
         return BAD_OUTPUT
     except LeafwiseError as error:
-        say(f"Error: {error}")
+        # Errors name arguments of Python; here they are options.
+        say(f"Error: {error}".replace("skip_bad=True", "--skip-bad"))
         return BAD_INPUT
     except _damage() as error:  # met after a project was opened
         say(f"Error: the project is damaged: {error}. Go back to a backup, if there is one.")

@@ -71,6 +71,7 @@ def classify_on_cluster(
     partitions = parts.find(docs, format=options.get("format"))
     made = parts.new_folder(output)  # now, rather than after learning
     options["skip_bad"] = skip_bad
+    n_done = 0
     try:
         with connect(scheduler) as client:
             if not client.nthreads():
@@ -78,9 +79,16 @@ def classify_on_cluster(
             try:
                 check_room(client, memory)
             except LeafwiseError as error:
-                usage(f"--memory, for each worker: {error}")
+                usage(str(error).replace("memory=", "--memory, for each worker: ", 1))
             model = prepare(parts.Joined(partitions, docs, taxonomy=tree, **options))
             with _bar(len(partitions)) as show:
+
+                def done(written: Written) -> None:
+                    nonlocal n_done
+                    n_done = written.n_partitions
+                    if show is not None:
+                        show(written)
+
                 written = classify_files(
                     model,
                     partitions,
@@ -89,13 +97,19 @@ def classify_on_cluster(
                     corpus_options=options,
                     memory=memory,
                     bad_rows=listing,
-                    on_progress=show,
+                    on_progress=done,
                 )
     except BaseException:
         parts.clear(output)  # what was being written when the workers were ended
         if made:
             with suppress(OSError):  # it holds files that were done
                 os.rmdir(parts.local_path(output))
+        if n_done:
+            files = count(len(partitions), "file")
+            say(
+                f"Done, and whole in {output}: {n_done:,} of {files}. To go on, name the others by "
+                "a glob, and another folder with -o."
+            )
         raise
     if written.n_bad:
         say(f"Left out {count(written.n_bad, 'bad row')}; {listing} says why.")
