@@ -115,7 +115,7 @@ def calibration(values: Values) -> str:
                 if not any(draws):
                     continue
                 each = size
-                if size <= 1 and "documents" in about:  # a share of them
+                if corpus.sizes[-1] <= 1 and "documents" in about:  # a share of them
                     each = size * about["documents"] / about["classes"]
                 cells = [cell for one in draws for cell in _calibration_cells(one)]
                 rows.append([corpus.name + where, f"{each:.3g}", *cells])

@@ -206,7 +206,8 @@ def result_of(client: Client, future: Any) -> Any:
     while True:
         try:
             return future.result(timeout=1)
-        except TimeoutError:
+        except (TimeoutError, UnboundLocalError):
+            # The second is what Dask has for a result whose worker ends while it is fetched.
             if future.status == "error":  # one of the task
                 raise
             check_connected(client, future)

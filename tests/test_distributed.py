@@ -1,5 +1,6 @@
 """Models on a real Dask cluster are what they are here, whatever happens to the workers."""
 
+import asyncio
 import os
 import signal
 import threading
@@ -19,6 +20,7 @@ from leafwise.synthetic import make_corpus
 pytest.importorskip("distributed", reason="Dask is not installed")
 
 from leafwise import distributed as cluster
+from leafwise._cluster import result_of
 
 TREE = lw.Taxonomy.from_paths(["a/x", "a/y", "b/x", "b/y", "c"])
 N, N_WORDS = 240, 300
@@ -396,6 +398,22 @@ def test_a_worker_is_killed_while_a_tree_grows(client, many):
     )
 
 
+def test_a_result_whose_worker_ends_while_it_is_fetched(client, monkeypatch):
+    """Which cancels what fetches it, within Dask."""
+    future = client.submit(sum, [3, 4])
+    fetch, n_tries = future._result, []
+
+    async def cut_off(*arguments):
+        n_tries.append(1)
+        if len(n_tries) == 1:
+            raise asyncio.CancelledError
+        return await fetch(*arguments)
+
+    monkeypatch.setattr(future, "_result", cut_off)
+    assert result_of(client, future) == 7
+    assert len(n_tries) == 2
+
+
 def test_a_worker_is_killed_while_words_are_counted(client, many):
     texts = [" ".join(f"word{w}" for w in np.repeat(*row)) for row in rows_of(many.X)]
     whole = lw.WordCounter(min_count=2).fit(texts)
@@ -429,3 +447,10 @@ def test_a_worker_is_killed_while_documents_are_classified(client, many):
         lambda: cluster.predict(model, blocks, client=client, method="predict_proba"),
     )
     np.testing.assert_allclose(found, model.predict_proba(many.X), atol=1e-12)
+
+
+def test_a_client_that_is_closed():
+    with cluster.connect("local:1") as client:
+        pass
+    with pytest.raises(LeafwiseError, match="The client is closed: connect again"):
+        cluster.fit(lw.NaiveBayes(TREE), [], client=client)
