@@ -75,6 +75,7 @@ _FITTED_IN_TURN = "labels", "several", "words", "model", "all", "mostly", "partl
 _GO_ON_FROM = {"several": "labels", "words": "labels", "all": "model"}
 _APART = {"all": 0.0, "mostly": 1 / 3, "partly": 0.8}  # what linear scores count that ask none
 _BETWEEN = 1.0  # standard errors that decide between these: they differ little
+_MUCH = 0.5  # trust in neighbours
 
 
 class Counted(NamedTuple):
@@ -148,6 +149,9 @@ class StagedClassifier(ScoredClassifier):
             said = _said_of_neighbours(fitted.agreed) if ways[0] == "all" else []
             return [*said, f"Probabilities are set by {self._believe(counted, fitted)}."]
         found = self._hold_out(counted, graph, ways, parts, step)
+        if "mostly" in ways and trust(max(one.agreed for one in found.values())) >= _MUCH:
+            # Where neighbours can be trusted, scores that ask none have little to add.
+            ways = sorted(ways, key=lambda way: _APART.get(way, 1.0))
         # Few labels tell little: without a clear sign against it, the first way is taken.
         wrong = {way: one.wrong for way, one in found.items()}
         way = min(wrong, key=lambda way: (clearly_worse(wrong, way), ways.index(way)))
@@ -227,6 +231,7 @@ class StagedClassifier(ScoredClassifier):
         sigma: dict[str, Any] = {}
         pool = len(counted.labelled) < counted.X.shape[0] and not self.several_
         is_linear: dict[str, bool] = {}
+        agreed = 0.0
         learned, truth = [], []
         for part in parts:
             hidden = part[1::2] if pool else part[:0]
@@ -243,7 +248,8 @@ class StagedClassifier(ScoredClassifier):
                         self._mix(linear["all"], linear["words"], _APART[way])
                     else:
                         again = _GO_ON_FROM.get(way) in scored
-                        self._fit_stages(some, among, way, sigma, again=again)
+                        fitted = self._fit_stages(some, among, way, sigma, again=again)
+                        agreed += (fitted.agreed or 0.0) / len(parts)
                         sigma[way], linear[way] = self.model_.sigma_, self._linear
                     is_linear[way] = self._linear is not None
                     scored[way].append(self._scores(counted.X[part]))
@@ -260,7 +266,8 @@ class StagedClassifier(ScoredClassifier):
             else:
                 right = errors(labels, scores, Belief()) == 0
                 belief = believe_one(right, scores, seen, is_linear[way], share)
-            found[way] = _HeldOut(errors(labels, scores, belief), belief, sigma.get(way))
+            wrong = errors(labels, scores, belief)
+            found[way] = _HeldOut(wrong, belief, sigma.get(way), agreed)
         return found
 
     @staticmethod
@@ -445,11 +452,15 @@ class _Fitted(NamedTuple):
 
 
 class _HeldOut(NamedTuple):
-    """What went wrong with documents held out, and how far to believe such scores."""
+    """What went wrong with documents held out, and how far to believe such scores.
+
+    `agreed` is how far neighbours agreed meanwhile, in whichever way they were asked.
+    """
 
     wrong: np.ndarray
     belief: Belief
     sigma: Any
+    agreed: float
 
 
 def clearly_better(A: sparse.csr_matrix, B: sparse.csr_matrix, membership: Any) -> bool:
