@@ -1,7 +1,9 @@
 """How accurate leafwise is on real corpora, beside other methods: docs/accuracy.md.
 
 Every result is a line of the file of results; a run that is started again does what is missing
-there. Several processes can share the work: --part 1/2 and --part 2/2 with the same file.
+there, or with --again all that it is asked for. After a change of `TaxonomyClassifier` that is
+--again --methods TaxonomyClassifier. The file of the page is results/accuracy.jsonl. Several
+processes can share the work: --part 1/2 and --part 2/2 with the same file.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import sys
 import traceback
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
@@ -23,7 +25,7 @@ import numpy as np
 import sklearn
 from accuracy_calibration import bins_of, reliability
 from accuracy_corpora import CORPORA, Corpus, Documents
-from accuracy_methods import Case, Method, Sort, Unavailable, methods_of
+from accuracy_methods import TAXONOMY, Case, Method, Sort, Unavailable, methods_of
 from accuracy_page import write_page
 
 import leafwise
@@ -37,6 +39,10 @@ class Job(NamedTuple):
     method: str
     size: float
     draw: int
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> Job:
+        return cls(*(line[field] for field in cls._fields))
 
     def part(self, n: int) -> int:
         """Deal jobs into parts, so that each gets some of every method."""
@@ -56,14 +62,30 @@ class Results:
 
     def done(self) -> set[Job]:
         lines = (line for line in self if "about" not in line)
-        return {Job(*(line[field] for field in Job._fields)) for line in lines}
+        return set(map(Job.of, lines))
+
+    def forget(self, jobs: set[Job]) -> None:
+        """Drop the lines of some jobs, to measure them again."""
+        kept = [one for one in self if "about" in one or Job.of(one) not in jobs]
+        lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in kept]
+        self.path.write_text("".join(lines), encoding="utf-8")
 
     def append(self, line: dict[str, Any]) -> None:
         """Add a line in one write, so that processes do not mix theirs."""
+        line = _rounded(line)
         known = [one for one in self if "about" in one] if "about" in line else []
         if line not in known:
             with self.path.open("ab", buffering=0) as file:
                 file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+
+def _rounded(value: Any) -> Any:
+    """Leave out digits that say nothing: there are thousands of lines."""
+    if isinstance(value, float):
+        return round(value, 6)
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def jobs_of(
@@ -118,9 +140,9 @@ def measure(case: Case, method: Method) -> dict[str, Any]:
 def run(
     corpora: Sequence[Corpus], results: Results, *, data: str | None = None,
     methods: Sequence[str] = (), sizes: Sequence[float] | None = None,
-    n_draws: int | None = None, part: tuple[int, int] = (1, 1),
+    n_draws: int | None = None, part: tuple[int, int] = (1, 1), again: bool = False,
 ) -> int:  # fmt: skip
-    """Do what is missing in the file of results; return how many jobs failed."""
+    """Do what is missing in the file of results, or all again; return how many jobs failed."""
     results.append({"about": "machine", **machine()})
     unavailable: set[str] = set()
     n_failed = 0
@@ -131,6 +153,8 @@ def run(
             if not methods or any(one.lower() in name.lower() for one in methods)
         }
         every = jobs_of(corpus, chosen, sizes, n_draws)
+        if again:
+            results.forget(set(every))
         done = results.done()
         jobs = [job for job in every if job.part(part[1]) == part[0] - 1 and job not in done]
         documents = dataset = None
@@ -145,6 +169,8 @@ def run(
             try:
                 case = Case(documents, corpus.split(dataset, job.size, job.draw))
                 line = measure(case, chosen[job.method])
+                if job.method not in TAXONOMY:  # the page has the others' errors alone
+                    line = {key: one for key, one in line.items() if not key.startswith("bins")}
             except Unavailable as error:
                 unavailable.add(job.method)
                 print(f"{job.method} is left out: {error}", file=sys.stderr, flush=True)
@@ -181,10 +207,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--methods", help="parts of their names, such as naivebayes,svc")
     parser.add_argument("--sizes", help="labels per class, or shares: 0,1,7,0.1")
     parser.add_argument("--part", default="1/1", help="which part of the jobs, such as 1/2")
+    parser.add_argument("--again", action="store_true", help="measure what is there already, too")
     parser.add_argument("--large", action="store_true", help="the whole web directory, too")
     args = parser.parse_args(arguments)
     only = args.only.split(",") if args.only else []
     known = {name for corpus in CORPORA for name in (corpus.name, corpus.group) if name}
+    if args.again and args.part != "1/1":
+        parser.error("--again drops lines from the file, which other parts may be writing to.")
     if unknown := set(only) - known:
         parser.error(f"--only {','.join(unknown)}: expected some of {', '.join(sorted(known))}.")
     corpora = [
@@ -199,6 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             corpora, results, data=args.data, n_draws=args.draws, part=(part[0], part[1]),
             methods=args.methods.split(",") if args.methods else (),
             sizes=[float(size) for size in args.sizes.split(",")] if args.sizes else None,
+            again=args.again,
         )  # fmt: skip
     if args.out:
         write_page(list(results), args.out)

@@ -26,11 +26,12 @@ INTRODUCTION = """\
 # Accuracy
 
 Written by `python benchmarks/accuracy.py --data DIR --results FILE --out docs/accuracy.md`
-{machine}. Draws of labels per class are those of `FewLabelSplit`, seed 0; shares of labels, and
-documents kept apart, are of seed k for draw k; methods that choose at random have seed 0. All
-methods have the same splits. *Pool*: the method is given the documents without a label, too. Cells
-are means over draws ± standard deviation; (n) is of n draws where others have more; bold is the
-best of a column; an empty cell was not measured. T is Toutanova et al. (CITATION.cff).
+{machine}; FILE, with every draw, is `benchmarks/results/accuracy.jsonl`. Draws of labels per class
+are those of `FewLabelSplit`, seed 0; shares of labels, and documents kept apart, are of seed k for
+draw k; methods that choose at random have seed 0. All methods have the same splits. *Pool*: the
+method is given the documents without a label, too. Cells are means over draws ± standard deviation;
+(n) is of n draws where others have more; bold is the best of a column; an empty cell was not
+measured. T is Toutanova et al. (CITATION.cff).
 
 Methods of leafwise count words as `TaxonomyClassifier` does (English stop words left out, stems,
 parts of compounds) and have their defaults. Peers have scikit-learn's `TfidfVectorizer` (English

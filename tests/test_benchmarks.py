@@ -208,6 +208,24 @@ class TestRun:
         assert again.startswith(before)
         keys = [(o["method"], o["size"], o["draw"]) for o in results if "about" not in o]
         assert len(keys) == len(set(keys)) == len(found) + 3
+        assert all(("bins" in one) == (one["method"] == LABELS) for one in found if one["size"])
+
+    def test_what_is_asked_for_is_done_again(self, tmp_path):
+        results = accuracy.Results(tmp_path / "results.jsonl")
+        chosen = {"methods": ["naivebayes", "LinearSVC"], "n_draws": 1}
+        accuracy.run([tiny()], results, **chosen)
+        lines = [one if "about" in one else one | {"seconds": -1.0} for one in results]
+        results.path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+        accuracy.run([tiny()], results, methods=["LinearSVC"], n_draws=1, again=True)
+        took = {one["method"]: one["seconds"] for one in results if "about" not in one}
+        assert took["NaiveBayes"] == -1
+        assert took["LinearSVC"] >= 0
+        assert len(list(results)) == len(lines)
+
+    def test_parts_cannot_be_done_again(self, tmp_path, capsys):
+        with pytest.raises(SystemExit):
+            accuracy.main(["--results", str(tmp_path / "r"), "--again", "--part", "1/2"])
+        assert "which other parts may be writing to" in capsys.readouterr().err
 
     def test_parts_have_all_jobs_together_and_none_twice(self):
         corpus = tiny()

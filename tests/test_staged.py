@@ -11,7 +11,7 @@ from leafwise.exceptions import ModelFileError
 from leafwise.keywords import read_keywords
 from leafwise.labels import read_labels
 from leafwise.models import _staged
-from leafwise.models._belief import with_doubt
+from leafwise.models._belief import Belief, with_doubt
 from leafwise.models._counts import keys_of
 
 
@@ -112,6 +112,24 @@ def test_neighbours_count_less_without_keywords(many):
     assert set(order[True]) == {"mostly", "all", "partly", "words", "model", "labels"}
     fewer = model._ways(counted_by(model, few))  # too few to hold any out
     assert fewer == ["all", "words", "model", "labels"]
+
+
+@pytest.mark.parametrize(("agreed", "way"), [(0.3, "partly"), (0.5, "partly"), (0.8, "all")])
+def test_where_neighbours_agree_learning_with_them_is_preferred(fitted, monkeypatch, agreed, way):
+    """All ways are as good as each other, by what was held out."""
+    model, _, labels = fitted
+    taken = []
+
+    def hold_out(self, counted, graph, ways, parts, step):
+        return {one: _staged._HeldOut(np.zeros(40), Belief(), None, agreed) for one in ways}
+
+    def fit_stages(self, counted, graph, way, sigma):
+        taken.append(way)
+
+    monkeypatch.setattr(lw.TaxonomyClassifier, "_hold_out", hold_out)
+    monkeypatch.setattr(lw.TaxonomyClassifier, "_fit_stages", fit_stages)
+    copy(model)._fit_counted(counted_by(model, labels))
+    assert taken == [way]
 
 
 def test_hopeless_ways_are_not_tried_on():
