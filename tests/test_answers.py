@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import leafwise as lw
-from leafwise.models import _belief, _staged
+from leafwise.models import _belief, _stages
 from leafwise.models._base import descend
 from leafwise.models._thresholds import best_threshold
 
@@ -442,15 +442,15 @@ def test_which_counts_are_clearly_better(many, monkeypatch):
     own = lw.labels.Classes.of_labels(lw.labels.read_labels(y))
     membership = own.membership(lw.labels.read_labels(y))
     shuffled = X[np.random.default_rng(0).permutation(240)]
-    assert _staged.clearly_better(shuffled, X, membership)
-    assert not _staged.clearly_better(X, shuffled, membership)
-    assert not _staged.clearly_better(X, X, membership)
+    assert _stages.clearly_better(shuffled, X, membership)
+    assert not _stages.clearly_better(X, shuffled, membership)
+    assert not _stages.clearly_better(X, X, membership)
     # There is no table of words that no document has, nor one that is too large.
     wide = sparse.hstack([sparse.csr_matrix((240, 9)), X], format="csr")
-    monkeypatch.setattr(_staged, "MOST", X.shape[1] * membership.shape[1])
-    assert _staged.clearly_better(shuffled, wide, membership)
-    monkeypatch.setattr(_staged, "MOST", X.shape[1] * membership.shape[1] - 1)
-    assert not _staged.clearly_better(shuffled, wide, membership)
+    monkeypatch.setattr(_stages, "MOST", X.shape[1] * membership.shape[1])
+    assert _stages.clearly_better(shuffled, wide, membership)
+    monkeypatch.setattr(_stages, "MOST", X.shape[1] * membership.shape[1] - 1)
+    assert not _stages.clearly_better(shuffled, wide, membership)
 
 
 # ---- why ----------------------------------------------------------------------------------------

@@ -39,13 +39,11 @@ from leafwise.models._stages import (
     agreement,
     cuts_of_labels,
     first_sorting,
-    fit_linear,
     learn_anew,
     learn_several,
     trust,
 )
 from leafwise.models._sums import scale_rows
-from leafwise.models._tfidf import LogTfIdf
 from leafwise.models._thresholds import deal
 from leafwise.models.dirichlet import HierarchicalDirichlet
 from leafwise.models.graph import average_graphs, neighbor_graph
@@ -461,32 +459,6 @@ class _HeldOut(NamedTuple):
     belief: Belief
     sigma: Any
     agreed: float
-
-
-def clearly_better(A: sparse.csr_matrix, B: sparse.csr_matrix, membership: Any) -> bool:
-    """Whether linear scores of documents counted as in B are right more often than as in A.
-
-    Documents are held out in turn; more often is by more than two standard errors. Where there are
-    so many words and classes that linear scores have no part in it, nothing is said of B.
-    """
-    membership = membership[:, np.unique(membership.indices)]  # no table of what has no document
-    A, B = (X[:, np.unique(X.indices)] for X in (A, B))
-    if max(A.shape[1], B.shape[1]) * membership.shape[1] > MOST:
-        return False
-    column = best_columns(membership)
-    part = np.random.default_rng(0).permutation(len(column)) % _N_PARTS
-    wrong = []
-    for X in (A, B):
-        tfidf = LogTfIdf().fit(X)
-        V, missed = tfidf.transform(X), np.ones(len(column))
-        for i in range(_N_PARTS):
-            rest, out = np.flatnonzero(part != i), np.flatnonzero(part == i)
-            linear = fit_linear(V[rest], membership[rest], np.ones(len(rest)), tfidf.idf_)
-            if linear is not None:
-                best = (V[out] @ linear.coef + linear.intercept).argmax(axis=1)
-                missed[out] = best != column[out]
-        wrong.append(missed)
-    return clearly_worse({"a": wrong[0], "b": wrong[1]}, "a")
 
 
 def n_fifths(n_labels: int, most: int) -> int:

@@ -21,7 +21,8 @@ from leafwise.models._base import BLOCK_SCORES, NodeClassifier, descend, top_of
 from leafwise.models._belief import Belief, assigned
 from leafwise.models._counts import best_columns, keys_of, order_by_content
 from leafwise.models._output import Framed
-from leafwise.models._staged import ENOUGH_LABELS, Counted, clearly_better, n_of
+from leafwise.models._staged import ENOUGH_LABELS, Counted, n_of
+from leafwise.models._stages import clearly_better
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models._updated import Pool, UpdatedClassifier
 from leafwise.models.dirichlet import HierarchicalDirichlet
