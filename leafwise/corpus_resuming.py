@@ -319,4 +319,6 @@ def _folder_to_disk(path: str) -> None:
 
 
 def _shown(value: Any) -> str:
-    return {None: "not given", False: "not given", True: "given"}.get(value, str(value))
+    if value is None or value is False:  # 0 is a value, such as a confidence
+        return "not given"
+    return "given" if value is True else str(value)

@@ -186,6 +186,8 @@ def test_another_run_does_not_go_on(call, begun, monkeypatch):
     assert other.code == 1
     assert "--min-confidence was not given, and now it is 0.5. Give the same" in other.err
     assert anew in other.err
+    other = call(*usual, "--min-confidence", 0)
+    assert "--min-confidence was not given, and now it is 0.0. Give the same" in other.err
     with open("docs.csv", "a") as file:
         file.write("x,one more,\n")
     other = call(*usual)
