@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numba
@@ -15,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from leafwise.taxonomy import Taxonomy
 from leafwise.text import WordCounter
+from leafwise.threads import in_threads
 
 INHERITED = 0.3  # what a parent's keyword is worth to its child, and so on down the tree
+_DOCUMENTS = 1 << 12  # in which a thread looks for terms at a time
 
 
 class Keywords(NamedTuple):
@@ -272,25 +275,39 @@ def match_terms(terms: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_ma
         first[k] = words[np.argmin(n_documents[words])]
     by_word = np.argsort(first, kind="stable")
     begins = np.append(0, np.cumsum(np.bincount(first, minlength=X.shape[1])))
-    most = int((n_documents * np.diff(begins)).sum())
-    row_ends, found, counts = (
-        np.empty(X.shape[0], np.int64),
-        np.empty(most, np.int32),
-        np.empty(most),
-    )
-    n = _match(
-        X.indptr, X.indices, X.data.astype(np.float64, copy=False), terms.indptr, terms.indices,
-        begins, by_word, row_ends, found, counts,
-    )  # fmt: skip
-    return sparse.csr_matrix((counts[:n], found[:n], np.append(0, row_ends)), (X.shape[0], n_terms))
+    rows = X.indptr, X.indices, X.data.astype(np.float64, copy=False)
+    n_found = np.empty(X.shape[0], np.int64)
+
+    def work(part: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        most = _n_looked_for(*part, *rows[:2], begins)
+        found, counts = np.empty(most, np.int32), np.empty(most)
+        n = _match(
+            *part, *rows, terms.indptr, terms.indices, begins, by_word, n_found, found, counts
+        )
+        return found[:n].copy(), counts[:n].copy()
+
+    edges = [*range(0, X.shape[0], _DOCUMENTS), X.shape[0]]
+    parts = in_threads(work, pairwise(edges)) or [(np.empty(0, np.int32), np.empty(0))]
+    found, counts = (np.concatenate(one) for one in zip(*parts))
+    indptr = np.append(0, np.cumsum(n_found))
+    return sparse.csr_matrix((counts, found, indptr), (X.shape[0], n_terms))
+
+
+@numba.njit(nogil=True, cache=True)
+def _n_looked_for(first, last, indptr, words, begins):  # pragma: no cover - compiled
+    n = 0
+    for p in range(indptr[first], indptr[last]):
+        n += begins[words[p] + 1] - begins[words[p]]
+    return n
 
 
 @numba.njit(nogil=True, cache=True)
 def _match(
-    indptr, words, data, t_indptr, t_words, begins, by_word, row_ends, found, counts
+    first, last, indptr, words, data, t_indptr, t_words, begins, by_word, n_found, found, counts
 ):  # pragma: no cover - compiled
     n = 0
-    for d in range(indptr.shape[0] - 1):
+    for d in range(first, last):
+        before = n
         for p in range(indptr[d], indptr[d + 1]):
             w = words[p]
             if data[p] <= 0.0:
@@ -314,5 +331,5 @@ def _match(
                     found[n] = t
                     counts[n] = least
                     n += 1
-        row_ends[d] = n
+        n_found[d] = n - before
     return n

@@ -1,4 +1,9 @@
-"""How many threads compiled work runs in: one place, so that one limit holds for all of it."""
+"""How many threads compiled work runs in: one place, so that one limit holds for all of it.
+
+Between such work, products of long arrays by BLAS are to be avoided: it leaves threads of its own,
+which wait for the next product in a loop, for some 40 ms, on the cores that this work needs. (With
+one such product in each step, EM on two cores was 1.3 times as fast as on one; without, 1.7.)
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from leafwise.threads import in_threads
 
 MOST_CLASSES = 1000  # beyond, only those of the documents that decide on σ
 _TABLE = 1 << 27  # words × classes up to which there can be a table: 1 GiB
-_BLOCK = 1 << 16  # logs taken by a thread at a time
+_BLOCK = 1 << 19  # logs taken by a thread at a time: fewer take longer to hand out than to take
 _MOST_SURE = 1e-12  # a probability is never nearer to 0 or 1, where its logarithm is needed
 
 
@@ -282,9 +282,8 @@ def read_as(X: sparse.csr_matrix, words: str) -> sparse.csr_matrix:
     """Return documents as their counts, the roots of these, or whether they have a word."""
     if words == "counts":
         return X
-    X = sparse.csr_matrix(X, dtype=np.float64, copy=True)
-    X.data = np.sqrt(X.data) if words == "roots" else (X.data > 0).astype(float)
-    return X
+    data = np.sqrt(X.data, dtype=np.float64) if words == "roots" else (X.data > 0).astype(float)
+    return sparse.csr_matrix((data, X.indices.copy(), X.indptr.copy()), X.shape)
 
 
 def _logs(p: np.ndarray) -> np.ndarray:

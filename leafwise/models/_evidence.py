@@ -107,7 +107,7 @@ def share(pool: Pool, scores: Any, live: np.ndarray, n_classes: int, kept: dict)
     """Share documents among classes: what they add to each, the bound, and the best of each."""
     found = posteriors(pool.X, pool.beta, scores, live, n_classes, kept)
     counts, documents = pool.counted(found.membership)
-    bound = float(pool.weight @ found.log_norm)
+    bound = float((pool.weight * found.log_norm).sum())  # not by BLAS (`threads.py`)
     return counts, documents, bound, PerDocument(best_columns(found.membership).astype(np.int32))
 
 

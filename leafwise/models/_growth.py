@@ -195,9 +195,10 @@ class Cooccurrences:
                 return found
 
             levels = np.sum(in_threads(work, self._slices()), axis=0)
-        used = topics.any(axis=1)
-        topics[used] /= topics[used].sum(axis=1, keepdims=True)
-        topics[~used] = p.topics[~used]
+        mass = topics.sum(axis=1, keepdims=True)
+        unused = ~(mass > 0).ravel()
+        topics /= np.where(mass > 0, mass, 1.0)
+        topics[unused] = p.topics[unused]
         shares = [to_shares(one[None])[0] for one in np.split(levels, lines.starts[1:-1])]
         return Parameters(s.by_document / self.total, tuple(shares), topics)
 
@@ -376,8 +377,7 @@ def leading_direction(blocks: Blocks) -> tuple[np.ndarray, float]:
 
 
 def _mean(share: np.ndarray, values: np.ndarray) -> float:
-    """Return Σ share · value. A product by BLAS would leave a thread of its own on the other core,
-    which waits there for the next in a loop."""
+    """Return Σ share · value, not by BLAS (`threads.py`)."""
     return float((share * values).sum())
 
 

@@ -101,16 +101,14 @@ class TreeScores(NamedTuple):
         whole = self._whole(0 if candidates else X.nnz)
 
         def work(part: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            n = part[1] - part[0]
-            found, chance = np.empty((n, width), np.int32), np.empty((n, width))
-            n_found = np.empty(n, np.int64)
-            into = found, chance, n_found, log_norm
+            room = width * (part[1] - part[0])  # most of it is never touched
+            ends = np.empty(part[1] - part[0], np.int64)
+            into = width, np.empty(room, np.int32), np.empty(room), ends, log_norm
             if candidates:
-                _share_some(*part, *rows, *self, *pointers, beta, least, candidates, *into)
+                n = _share_some(*part, *rows, *self, *pointers, beta, least, candidates, *into)
             else:
-                _share(*part, *rows, *self, *whole, beta, least, only_matched, *into)
-            kept = np.arange(width) < n_found[:, None]
-            return n_found, found[kept], chance[kept]
+                n = _share(*part, *rows, *self, *whole, beta, least, only_matched, *into)
+            return np.diff(ends, prepend=0), into[1][:n].copy(), into[2][:n].copy()
 
         blocks = in_threads(work, _parts(X.shape[0]) or [(0, 0)])
         n_found, columns, chances = (np.concatenate(part) for part in zip(*blocks))
@@ -272,12 +270,14 @@ def _score_all(
 @numba.njit(nogil=True, cache=True)
 def _share(
     first, last, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, end, bias,
-    prior, column, decay, row_of, rows, beta, least, only_matched, found, chance, n_found, log_norm
+    prior, column, decay, row_of, rows, beta, least, only_matched, most, found, chance, ends,
+    log_norm
 ):  # fmt: skip  # pragma: no cover - compiled
     n_nodes = parent.shape[0]
     total = np.zeros(n_nodes)
     at = np.empty(n_nodes, np.int64)
     score = np.empty(n_nodes)
+    n_kept = np.int64(0)
     for d in range(first, last):
         n = np.int64(0)  # of no literal type, for which `_keep` would be compiled again
         for i in range(n_nodes):
@@ -292,14 +292,18 @@ def _share(
                 at[n] = i
                 score[n] = total[i] + length * bias[i] + prior[i]
                 n += 1
-        log_norm[d] = _keep(d - first, n, at, score, column, beta[d], least, found, chance, n_found)
+        n_kept, log_norm[d] = _keep(
+            n, at, score, column, beta[d], least, most, n_kept, found, chance
+        )
+        ends[d - first] = n_kept
+    return n_kept
 
 
 @numba.njit(nogil=True, cache=True)
 def _share_some(
     first, last, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, end, bias,
-    prior, column, decay, p_indptr, p_nodes, p_gains, beta, least, candidates, found, chance,
-    n_found, log_norm
+    prior, column, decay, p_indptr, p_nodes, p_gains, beta, least, candidates, most, found, chance,
+    ends, log_norm
 ):  # fmt: skip  # pragma: no cover - compiled
     n_nodes = parent.shape[0]
     total = np.zeros(n_nodes)
@@ -307,6 +311,7 @@ def _share_some(
     seen = np.full(n_nodes, -1)  # the last document that a node was looked at for
     at = np.empty(n_nodes, np.int64)
     score = np.empty(n_nodes)
+    n_kept = np.int64(0)
     for d in range(first, last):
         n = _candidates(
             d, indptr, words, counts, p_indptr, p_nodes, p_gains, parent, end, prior, column,
@@ -316,17 +321,23 @@ def _share_some(
             d, indptr, words, counts, w_indptr, w_nodes, w_values, counted, parent, bias,
             prior, decay, seen, total, path, at[:n], score
         )  # fmt: skip
-        log_norm[d] = _keep(d - first, n, at, score, column, beta[d], least, found, chance, n_found)
+        n_kept, log_norm[d] = _keep(
+            n, at, score, column, beta[d], least, most, n_kept, found, chance
+        )
+        ends[d - first] = n_kept
+    return n_kept
 
 
 @numba.njit(nogil=True, cache=True)
 def _keep(
-    r, n, at, score, column, beta, least, found, chance, n_found
+    n, at, score, column, beta, least, most, n_kept, found, chance
 ):  # pragma: no cover - compiled
-    """Keep the nodes that a document is likeliest at, with their shares; return its log norm."""
-    n_found[r] = 0
+    """Add the nodes that a document is likeliest at, with their shares, to those that are kept.
+
+    Returned are how many are kept by now, and the document's log norm.
+    """
     if n == 0:
-        return 0.0
+        return n_kept, 0.0
     top = score[0]
     for k in range(n):
         top = max(top, score[k])
@@ -336,17 +347,17 @@ def _keep(
         score[k] = np.exp(beta * (score[k] - top))
         norm += score[k]
         n_near += score[k] >= least
-    bar = _nth_largest(score[:n], found.shape[1]) if n_near > found.shape[1] else least
-    kept = 0.0
+    bar = _nth_largest(score[:n], most) if n_near > most else least
+    start, kept = n_kept, 0.0
     for k in range(n):
-        if score[k] >= bar and n_found[r] < found.shape[1]:
-            found[r, n_found[r]] = column[at[k]]
-            chance[r, n_found[r]] = score[k]
-            n_found[r] += 1
+        if score[k] >= bar and n_kept - start < most:
+            found[n_kept] = column[at[k]]
+            chance[n_kept] = score[k]
+            n_kept += 1
             kept += score[k]
-    for k in range(n_found[r]):
-        chance[r, k] /= kept
-    return top + np.log(norm) / beta
+    for q in range(start, n_kept):
+        chance[q] /= kept
+    return n_kept, top + np.log(norm) / beta
 
 
 @numba.njit(nogil=True, cache=True)

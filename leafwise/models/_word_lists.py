@@ -6,9 +6,15 @@ number of documents.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numba
 import numpy as np
 from scipy import sparse
+
+from leafwise.threads import in_threads
+
+_PAIRS = 1 << 17  # gone through by a thread at a time
 
 
 class WordLists:
@@ -44,8 +50,17 @@ class WordLists:
         self.n_pairs = len(self.words)
         self.up = np.full(self.n_pairs, self.n_pairs, dtype=np.int64)
         self.own = np.empty(len(counts.indices), np.int64)
-        _point(self.parent, self.indptr, self.words, self.up)
+
+        def work(part: tuple[int, int]) -> None:
+            _point(*part, self.parent, self.indptr, self.words, self.up)
+
+        in_threads(work, self._parts())
         _place(*own, self.indptr, self.words, self.own)
+
+    def _parts(self) -> list[tuple[int, int]]:
+        """Cut sources into parts of some pairs each."""
+        cuts = np.searchsorted(self.indptr, np.arange(_PAIRS, self.n_pairs, _PAIRS))
+        return list(pairwise(np.unique([0, *cuts.tolist(), len(self.parent)]).tolist()))
 
     def sums(self, mass: np.ndarray) -> np.ndarray:
         """Sum what each pair has over the words of each source."""
@@ -120,8 +135,8 @@ def _in_order(start, found, indptr, words):  # pragma: no cover - compiled
 
 
 @numba.njit(nogil=True, cache=True)
-def _point(parent, indptr, words, up):  # pragma: no cover - compiled
-    for s in range(parent.shape[0]):
+def _point(first, last, parent, indptr, words, up):  # pragma: no cover - compiled
+    for s in range(first, last):
         a = parent[s]
         if a >= 0:
             q = indptr[a]

@@ -398,7 +398,9 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def _derive(self) -> None:
         self.leaves_ = np.asarray(self.tree_.leaves)
-        self._p_word = np.ascontiguousarray((self.p_node_given_leaf_ @ self.p_word_given_node_).T)
+        # A leaf draws from few nodes, and a sparse product is not by BLAS (`threads.py`).
+        on_paths = sparse.csr_matrix(self.p_node_given_leaf_)
+        self._p_word = np.ascontiguousarray((on_paths @ self.p_word_given_node_).T)
 
     def transform(self, X: Any) -> np.ndarray:
         """Return P(leaf | document), documents × leaves; words that were not there are passed over.
