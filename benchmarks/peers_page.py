@@ -47,7 +47,8 @@ Labels of some documents of each class are given. `TaxonomyClassifier` and `Labe
 learn from the documents whose labels are hidden; all are then asked for the labels of these, from
 their raw text (`LabelSpreading` of 2,000). The tree's keywords have no part in it. hiclass has a
 `LinearSVC` at each inner node. One draw, the same for all; speed is that of the best of three
-calls.""",
+calls. A call for the 1,430 lines of the directory of macos is over in some milliseconds; so there
+is also the speed at which the same models sort all texts of the whole directory.""",
     "unlabelled": """\
 `TaxonomyClassifier` is given the texts and a tree with keywords, and no label. Memory is the most
 that the process had while it learned, with the texts themselves and all libraries.""",

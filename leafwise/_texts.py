@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import compress, count, islice
+from operator import not_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,8 +51,8 @@ def blocks(texts: Iterable[str], lowercase: bool) -> Iterator[Block]:
             some = [_as_string(text, position + i) for i, text in enumerate(some)]
         ascii_only = list(map(str.isascii, some))
         if lowercase and not all(ascii_only):
-            # By Python's own rules: a final sigma, a dotted capital I.
-            some = [text if plain else text.lower() for text, plain in zip(some, ascii_only)]
+            for i in _false(ascii_only):  # by Python's own rules: a final sigma, a dotted capital I
+                some[i] = some[i].lower()
         block += some
         is_ascii += ascii_only
         lengths += map(len, some)
@@ -62,6 +63,11 @@ def blocks(texts: Iterable[str], lowercase: bool) -> Iterator[Block]:
             block, lengths, is_ascii, size = [], [], [], 0
     if block or not position:
         yield Block(block, np.array(lengths, np.int64), np.array(is_ascii, bool))
+
+
+def _false(flags: list[bool]) -> Iterable[int]:
+    """Say where something is not so, which is seldom."""
+    return () if all(flags) else compress(count(), map(not_, flags))
 
 
 def _as_string(text: Any, position: int) -> str:
@@ -87,11 +93,8 @@ def joined(texts: list[str], errors: str) -> tuple[np.ndarray, np.ndarray]:
     pieces, lengths = [], np.empty(len(texts), np.int64)
     for first in range(0, len(texts), _AT_ONCE):
         some = texts[first : first + _AT_ONCE]
-        if not all(map(str.isascii, some)):
-            some = [
-                text if text.isascii() else text.encode("utf-8", errors).decode("latin-1")
-                for text in some
-            ]
+        for i in _false(list(map(str.isascii, some))):
+            some[i] = some[i].encode("utf-8", errors).decode("latin-1")
         lengths[first : first + _AT_ONCE] = np.fromiter(map(len, some), np.int64, len(some))
         pieces.append("\xff".join([*some, ""]).encode("latin-1"))
     return _in_one(pieces), np.cumsum(lengths + 1)

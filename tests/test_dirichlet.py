@@ -6,7 +6,8 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 import leafwise as lw
-from leafwise.models import _dirichlet_tree, _sigma, dirichlet
+from leafwise.models import _dirichlet_tree, _sigma, _word_lists, dirichlet
+from leafwise.models._counts import best_columns
 from leafwise.models._sigma import left_out_scores, likeliest_of_the_best
 from leafwise.models._tree_means import responses, solve
 from leafwise.models._word_lists import WordLists
@@ -107,8 +108,10 @@ def lists_of(X, y):
     return lists, n, np.asarray(counts.sum(axis=1)).ravel()
 
 
+@pytest.mark.parametrize("at_a_time", [5, 1 << 17])
 @pytest.mark.parametrize(("n_words", "density"), [(40, 0.5), (9000, 0.002)])
-def test_lists_hold_the_words_of_all_below(n_words, density):
+def test_lists_hold_the_words_of_all_below(monkeypatch, n_words, density, at_a_time):
+    monkeypatch.setattr(_word_lists, "_PAIRS", at_a_time)
     rng = np.random.default_rng(0)
     # A forest in any order: two tops, chains, a source without words, one with nothing below.
     parent = np.array([3, 0, 0, -1, 3, 6, -1, 5, 4])
@@ -732,3 +735,21 @@ def test_sets_of_many_words_and_nodes_are_refused(monkeypatch):
         ValueError, match=r'words="set" needs a table of 12 words and 5 nodes, whic'
     ):
         lw.HierarchicalDirichlet(TREE, words="set", sigma=1.0).fit(X, y)
+
+
+def test_the_best_column_is_the_first_of_the_largest():
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 4, (200, 5)) / 4.0
+    table[::9] = 0.0
+    expected = np.where(table.any(axis=1), table.argmax(axis=1), -1)
+    np.testing.assert_array_equal(best_columns(sparse.csr_matrix(table)), expected)
+
+
+@pytest.mark.parametrize("words", ["roots", "set"])
+def test_documents_stay_as_they_are_however_they_are_read(words):
+    X = sparse.csr_matrix([[4, 0, 1], [0, 0, 9]])
+    found = _dirichlet_tree.read_as(X, words)
+    expected = {"roots": [[2, 0, 1], [0, 0, 3]], "set": [[1, 0, 1], [0, 0, 1]]}
+    np.testing.assert_array_equal(found.toarray(), expected[words])
+    found.data[:], found.indices[:] = 7.0, 0
+    np.testing.assert_array_equal(X.toarray(), [[4, 0, 1], [0, 0, 9]])

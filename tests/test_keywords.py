@@ -4,6 +4,7 @@ from scipy import sparse
 from sklearn.frozen import FrozenEstimator
 
 import leafwise as lw
+from leafwise import keywords
 from leafwise.keywords import INHERITED, match_terms, read_keywords
 
 TEXTS = ["shared own", "shared", "other words"]
@@ -77,7 +78,9 @@ def test_a_phrase_that_is_counted_as_one_is_looked_for_as_one():
         assert (keywords.scores(X, tree.parent)[:, 1] > 0).tolist() == [True, False]
 
 
-def test_matches_are_those_of_a_loop():
+@pytest.mark.parametrize("at_a_time", [7, 60, 1000])
+def test_matches_are_those_of_a_loop(monkeypatch, at_a_time):
+    monkeypatch.setattr(keywords, "_DOCUMENTS", at_a_time)
     rng = np.random.default_rng(0)
     X = rng.poisson(0.5, (60, 12)) * rng.random((60, 12)).round(1)
     terms = np.zeros((20, 12))

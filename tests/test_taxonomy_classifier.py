@@ -7,7 +7,8 @@ import leafwise as lw
 from leafwise.exceptions import LabelError, ModelFileError
 from leafwise.keywords import read_keywords
 from leafwise.labels import Classes, read_labels
-from leafwise.models import _base, _belief, _scored, _staged
+from leafwise.models import _base, _belief, _scored, _staged, taxonomy_classifier
+from leafwise.threads import limited
 
 
 def match(model, texts, known):
@@ -164,6 +165,19 @@ def test_blocks_change_nothing(pets, pet_texts, monkeypatch):
     np.testing.assert_allclose(
         blocks.predict_proba(pet_texts), whole.predict_proba(pet_texts), atol=1e-9
     )
+
+
+def test_parts_in_threads_change_no_answer(many, monkeypatch):
+    tree, texts, _, few = many
+    model = lw.TaxonomyClassifier(tree).fit(texts, few)
+    whole = model.predict(texts)
+    monkeypatch.setattr(taxonomy_classifier, "_FEWEST", 3)
+    monkeypatch.setattr(taxonomy_classifier, "_CACHED", 1)
+    with limited(3):
+        np.testing.assert_array_equal(model.predict(texts), whole)
+    monkeypatch.setattr(taxonomy_classifier, "BLOCK_SCORES", 1)  # one text at a time
+    np.testing.assert_array_equal(model.predict(texts[:20]), whole[:20])
+    assert len(model.predict([])) == 0
 
 
 def test_texts_and_labels_from_one_stream(pets, pet_texts, pet_labels):

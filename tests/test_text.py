@@ -46,6 +46,19 @@ def assert_same(texts, counter=None, **settings):
     np.testing.assert_array_equal(counter.transform(texts).toarray(), Y.toarray())
 
 
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_more_texts_than_are_looked_at_together(lowercase):
+    strange = {3: "ΣΊΣΥΦΟΣ Ärger", 255: "\ud800 lone", 256: "Ünde", 511: "中文 x", 1022: "Ł"}
+    texts = [strange.get(i, f"Word{i % 7} and") for i in range(1023)]
+    given = list(texts)
+    counter = WordCounter(lowercase=lowercase)
+    X = counter.fit_transform(texts)
+    assert texts == given
+    theirs = CountVectorizer(lowercase=lowercase)
+    np.testing.assert_array_equal(X.toarray(), theirs.fit_transform(texts).toarray())
+    assert counter.vocabulary_ == theirs.vocabulary_
+
+
 @pytest.mark.parametrize(
     "settings",
     [

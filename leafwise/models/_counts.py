@@ -159,7 +159,9 @@ class CountClassifier(NodeClassifier):
 
     def _log_joint(self, X: sparse.csr_matrix) -> np.ndarray:
         """Return log P(c) + Σ_w n_dw log P(w | c) (T eq. 8, E eq. 6)."""
-        return self._on_all_columns(self._log_likelihood(X) + self._log_prior[self._live])
+        scores = self._log_likelihood(X)
+        scores += self._log_prior[self._live]
+        return self._on_all_columns(scores)
 
     def _on_all_columns(self, scores: np.ndarray) -> np.ndarray:
         """Put scores of the live classes among all; those that cannot be predicted have -inf."""

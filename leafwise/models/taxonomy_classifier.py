@@ -29,9 +29,11 @@ from leafwise.models.dirichlet import HierarchicalDirichlet
 from leafwise.models.harmonic import HarmonicClassifier
 from leafwise.taxonomy import Taxonomy
 from leafwise.text import WordCounter
+from leafwise.threads import in_threads, limited, n_threads
 
 _SURE = 0.5  # how sure stop="confident" is to be, where min_confidence does not say
 _SAMPLE = 2000  # labelled documents that decide how words are counted
+_FEWEST, _CACHED = 1024, 1 << 18  # documents, and scores, that a thread takes at a time
 
 
 class TaxonomyClassifier(Framed, UpdatedClassifier):
@@ -405,12 +407,17 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
 
     def _best_of(self, X: sparse.csr_matrix) -> np.ndarray:
         """Return the best column of each document whose words are counted."""
-        step = max(1, BLOCK_SCORES // len(self.nodes_))
-        best = [
-            self._scores(X[start : start + step], shifted=True).argmax(axis=1)
-            for start in range(0, X.shape[0], step)
-        ]
-        return np.concatenate(best) if best else np.empty(0, np.int64)
+        n, n_classes = n_threads(), len(self.nodes_)
+        size = max(_FEWEST, min(-(-X.shape[0] // n), _CACHED // n_classes))
+        edges = range(0, X.shape[0], max(1, min(size, BLOCK_SCORES // n // n_classes)))
+        best = np.empty(X.shape[0], np.int64)
+
+        def work(part: slice) -> None:
+            with limited(1):  # parts are in threads: nothing within them is
+                best[part] = self._scores(X[part], shifted=True).argmax(axis=1)
+
+        in_threads(work, [slice(*ends) for ends in pairwise([*edges, X.shape[0]])])
+        return best
 
     def _best(self, X: Any) -> np.ndarray:
         return self._best_of(self._counts(X))
