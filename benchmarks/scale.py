@@ -82,7 +82,7 @@ USUAL = Plan(
     streams=(),
     gigabytes=0.0,
     memory="1GiB",
-    repeat=5,
+    repeat=7,
     on_workers=tuple(ON_WORKERS),
     megabytes=20.0,
 )
