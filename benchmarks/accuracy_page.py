@@ -310,7 +310,7 @@ def write_page(lines: Iterable[Mapping[str, Any]], out: Path) -> None:
             parts.append(f"### {BOTH}, each directory\n\n{directory_table(values)}\n")
             if text := beside_the_best(values):
                 parts.append(f"### Each directory beside the best other method\n\n{text}\n")
-    parts.append(f"## Calibration\n\n{calibration(values)}")
+    parts.append(f"## Calibration\n\n{calibration(values)}\n")
     parts.append("## Keywords and labels together against either alone\n\n" + either_alone(values))
     out.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
 
