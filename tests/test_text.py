@@ -593,3 +593,11 @@ def test_parts_that_share_new_words_have_them_once():
     words = strings(learned.words.pool)
     for part, (ids, _, _), number in zip(parts, found, numbers):
         assert [words[i] for i in number[ids]] == " ".join(part).split()
+
+
+def test_word_characters_are_those_of_re():
+    _, is_word = word_characters(True, False)
+    asked = [*range(0x3000), *range(0x3000, 0x110000, 37), 0xD7FF, 0xD800, 0xDFFF, 0x10FFFF]
+    expected = [re.match(r"\w", chr(i)) is not None for i in asked]
+    assert is_word[asked].tolist() == expected
+    assert len(is_word) == 0x110000
