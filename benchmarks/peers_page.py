@@ -59,7 +59,9 @@ matrices; the others make them. Found is the share of the exact neighbours.""",
 Messages without their labels; NMI is the normalised mutual information of leaves and newsgroups.
 More in [scale-growth](scale-growth.md).""",
     "speedup": """\
-The same work in one thread and in as many as there are cores, taking turns in one process.""",
+The same work in one thread and in as many as there are cores, taking turns in one process. Most of
+it is over in a third of a second, of which what is done once has a large part; [scale](scale.md)
+has more work, and what the cores can do at all.""",
 }
 
 
