@@ -22,7 +22,7 @@ from leafwise.explain import Explanation
 from leafwise.labels import Classes
 from leafwise.models._base import BLOCK_SCORES, NodeClassifier
 from leafwise.models._blocks import Blocks, Documents
-from leafwise.models._sums import scale_rows, words_by_class
+from leafwise.models._sums import scale_rows, table_product, words_by_class
 
 _TABLE = 1 << 27  # words × classes up to which log P(w | c) is kept whole: 1 GiB
 _BLOCK = 1 << 22  # else so much of it at a time
@@ -324,10 +324,10 @@ class TableClassifier(CountClassifier):
 
     def _log_likelihood(self, X: sparse.csr_matrix) -> np.ndarray:
         if self._weights is not None:
-            return X @ self._weights
+            return table_product(X, self._weights)
         scores = np.empty((X.shape[0], len(self._live)))
         for part in self._some_classes():
-            scores[:, part] = X @ self._table(self._live[part])
+            scores[:, part] = table_product(X, self._table(self._live[part]))
         return scores
 
     def _best(self, X: Any) -> np.ndarray:
@@ -343,7 +343,7 @@ class TableClassifier(CountClassifier):
             step = max(1, BLOCK_SCORES // len(columns))
             for start in range(0, X.shape[0], step):
                 rows = np.arange(start, min(start + step, X.shape[0]))
-                scores = X[rows] @ table + self._log_prior[columns]
+                scores = table_product(X[rows], table) + self._log_prior[columns]
                 found = scores.argmax(axis=1)
                 better = scores.max(axis=1) > most[rows]
                 best[rows[better]] = columns[found[better]]

@@ -20,6 +20,7 @@ from leafwise.models._belief import clearly_worse
 from leafwise.models._counts import best_columns
 from leafwise.models._harmonic import estimated_proportions
 from leafwise.models._machines import SQUARED, Documents, train
+from leafwise.models._sums import table_product
 from leafwise.models._tfidf import LogTfIdf, scored, weigh
 from leafwise.models._thresholds import FEW_DOCUMENTS, choose_thresholds, deal
 from leafwise.models.harmonic import HarmonicClassifier
@@ -280,7 +281,7 @@ def learn_anew(
         there = np.unique(membership.indices)
         few, many, half = _LINEAR
         each = len(known) / len(there)  # labels per class
-        scores = V @ first.coef + first.intercept
+        scores = table_product(V, first.coef) + first.intercept
         by_labels = scores.argmax(axis=1)
         beside = _put_beside(beside, (few + (many - few) * each / (each + half)) * scores, there)
     found, linear, every = log_p, None, membership
@@ -297,7 +298,7 @@ def learn_anew(
         linear = fit(None, every, weight, share)
         if linear is None:
             break
-        found = log_softmax(_SHARPER * (V @ linear.coef + linear.intercept), axis=1)
+        found = log_softmax(_SHARPER * (table_product(V, linear.coef) + linear.intercept), axis=1)
     return Learned(linear, agreed, every, by_labels)
 
 
@@ -366,7 +367,7 @@ def clearly_better(A: sparse.csr_matrix, B: sparse.csr_matrix, membership: Any) 
             rest, out = np.flatnonzero(part != i), np.flatnonzero(part == i)
             linear = fit_linear(V[rest], membership[rest], np.ones(len(rest)), tfidf.idf_)
             if linear is not None:
-                best = (V[out] @ linear.coef + linear.intercept).argmax(axis=1)
+                best = (table_product(V[out], linear.coef) + linear.intercept).argmax(axis=1)
                 missed[out] = best != column[out]
         wrong.append(missed)
     return clearly_worse({"a": wrong[0], "b": wrong[1]}, "a")

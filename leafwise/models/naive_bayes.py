@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from leafwise.models._counts import DENSE_WEIGHTS, CountClassifier
 from leafwise.models._heldout import evidence_statistics, held_out
+from leafwise.models._sums import table_product
 from leafwise.models._tree_scores import TreeScores, word_lists
 from leafwise.taxonomy import Taxonomy
 
@@ -122,7 +123,7 @@ class NaiveBayes(CountClassifier):
 
     def _log_likelihood(self, X: sparse.csr_matrix) -> np.ndarray:
         if self._lists is None:
-            return X @ self._weights
+            return table_product(X, self._weights)
         return self._lists.log_joint(X) + (X @ self._background)[:, None]
 
     def _log_p_w_given_class(self, column: int) -> np.ndarray:
