@@ -98,8 +98,7 @@ class Words(NamedTuple):
             return np.arange(self.n, self.n + n_new, dtype=np.int32), others
         number[is_new] = np.arange(self.n, self.n + n_new)
         tags, is_long = others.tags[is_new], others.is_long[is_new]
-        lengths = np.diff(others.ends, prepend=0)
-        pool, ends = others.pool[np.repeat(is_new, lengths)], np.cumsum(lengths[is_new])
+        pool, ends = _take_words(others.pool, others.ends, is_new, n_new)
         slots = np.zeros(4 << max(n_new - 1, 0).bit_length(), np.uint64)
         _fill_slots(tags, is_long, 0, n_new, slots)
         return number, Words(pool, ends, tags, is_long, slots)
@@ -160,6 +159,22 @@ def _number_tagged(tags, is_long, pool, ends, fold, slots, known_pool, known_end
         n, first, long = np.uint64(ends[w] - start - 1), np.uint64(start), np.uint64(is_long[w])
         number[w] = _look_up(tags[w], long, n, first, pool, fold, slots, known_pool, known_ends)[0]
         start = ends[w]
+
+
+@njit(nogil=True, cache=True)
+def _take_words(pool, ends, taken, n):
+    """Return some words of a pool, and where each of them ends."""
+    own, own_ends = np.empty(len(pool), np.uint8), np.empty(n, np.int64)
+    start = at = w = 0
+    for i in range(len(ends)):
+        if taken[i]:
+            for p in range(start, ends[i]):
+                own[at] = pool[p]
+                at += 1
+            own_ends[w] = at
+            w += 1
+        start = ends[i]
+    return own[:at].copy(), own_ends
 
 
 @njit(nogil=True, cache=True)
@@ -477,9 +492,15 @@ def sort_rows(columns, counts, row_ends, column_of, n_columns, indices, data, in
 
 @njit(nogil=True, cache=True)
 def _eight_bytes(pool, ends, words, depth, keys):
+    """Write each word's next eight bytes, as a number; its length, where no word has a next byte.
+
+    By then tied words differ in how many zero bytes they end with, as missing bytes are zeros too.
+    """
+    all_ended = True
     for i in range(len(words)):
         w = words[i]
         p = (ends[w - 1] if w else 0) + depth
+        all_ended &= p >= ends[w] - 1
         key = _0
         for _ in range(8):
             key <<= _8
@@ -487,6 +508,10 @@ def _eight_bytes(pool, ends, words, depth, keys):
                 key |= np.uint64(pool[p])
                 p += 1
         keys[i] = key
+    if all_ended:
+        for i in range(len(words)):
+            w = words[i]
+            keys[i] = ends[w] - (ends[w - 1] if w else 0)
 
 
 def sort_words(pool: np.ndarray) -> np.ndarray:

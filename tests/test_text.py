@@ -121,6 +121,12 @@ def test_same_with_threads_and_blocks(monkeypatch):
         np.testing.assert_array_equal(counter.transform([text + " unknown"]).toarray()[0], row)
 
 
+def test_words_that_differ_in_the_zeros_they_end_with_are_sorted():
+    zeros = [word + "\0" * n for word in ("a", "b", "") for n in (1, 0, 9, 7, 8, 17)]
+    texts = [" ".join(zeros), "a" + "\0" * 9 + "b"]
+    assert_same(texts, token_pattern=r"\S+")
+
+
 def test_many_words_with_a_long_common_beginning_are_sorted():
     words = [f"{'prefix' * 5}{i:x}" for i in range(3000)] + ["prefix" * k for k in range(1, 8)]
     assert_same([" ".join(words)])
