@@ -123,8 +123,7 @@ def test_common_words_are_left_for_last_where_that_saves_steps():
     rare = sparse.random(2000, 4000, 0.01, "csr", random_state=rng)
     common = sparse.csr_matrix(0.01 * rng.random((2000, 5)))
     B = sparse.csr_matrix(sparse.hstack([rare, common]))
-    frequency = np.bincount(B.indices, minlength=B.shape[1])
-    share = _top_k._fastest(B, B, np.zeros(2000), 10, frequency)
+    share = _top_k._fastest(B, B, _top_k.Documents.of(B, np.zeros(2000)), 10)
     assert share < 1
     every, some = (top_k(B, B, np.zeros(2000), 10, share=s)[0] for s in (1.0, share))
     np.testing.assert_array_equal(every, some)

@@ -33,7 +33,7 @@ class Documents(NamedTuple):
 
     Attributes
     ----------
-    p_indptr, p_documents, p_values : for each word that is not common, the documents that have it
+    p_indptr, p_documents, p_values : for each word, the documents that have it
     c_indptr, c_words, c_values : for each document, its common words
     norm : of each document's common words
     is_common : of each word
@@ -51,25 +51,49 @@ class Documents(NamedTuple):
     offset: np.ndarray
 
     @classmethod
-    def of(cls, B: sparse.csr_matrix, offset: np.ndarray, is_common: np.ndarray) -> Documents:
-        """Split documents × words into lists per word and common words per document."""
-        common = is_common[B.indices]
-        rows = np.repeat(np.arange(B.shape[0]), np.diff(B.indptr))
-        cells = (B.data[~common], (B.indices[~common], rows[~common]))
-        lists = sparse.csr_matrix(cells, (B.shape[1], B.shape[0]))
-        n_common = np.bincount(rows[common], minlength=B.shape[0])
-        squares = np.bincount(rows[common], B.data[common] ** 2, minlength=B.shape[0])
+    def of(cls, B: sparse.csr_matrix, offset: np.ndarray) -> Documents:
+        """Take documents × words, of which none is common."""
+        n_documents, n_words = B.shape
+        lists = sparse.csr_matrix(B.T)
         return cls(
             lists.indptr.astype(np.int64),
             lists.indices,
             lists.data,
-            np.append(0, np.cumsum(n_common)),
-            B.indices[common],
-            B.data[common],
-            np.sqrt(squares),
-            is_common,
+            np.zeros(n_documents + 1, np.int64),
+            B.indices[:0],
+            B.data[:0],
+            np.zeros(n_documents),
+            np.zeros(n_words, bool),
             offset,
         )
+
+    def with_common(self, B: sparse.csr_matrix, share: float) -> Documents:
+        """Take the same documents, and leave words for last that more than a share of them have."""
+        frequency = np.diff(self.p_indptr)
+        is_common = frequency > share * B.shape[0]
+        n_cells = int(frequency[is_common].sum())
+        indptr, norm = np.empty(B.shape[0] + 1, np.int64), np.empty(B.shape[0])
+        words, values = np.empty(n_cells, B.indices.dtype), np.empty(n_cells, B.data.dtype)
+        _take_common(B.indptr, B.indices, B.data, is_common, indptr, words, values, norm)
+        return self._replace(
+            c_indptr=indptr, c_words=words, c_values=values, norm=norm, is_common=is_common
+        )
+
+
+@numba.njit(nogil=True, cache=True)
+def _take_common(
+    indptr, words, values, is_common, c_indptr, c_words, c_values, norm
+):  # pragma: no cover - compiled
+    at = c_indptr[0] = 0
+    for j in range(len(norm)):
+        squares = 0.0
+        for p in range(indptr[j], indptr[j + 1]):
+            if is_common[words[p]]:
+                c_words[at], c_values[at] = words[p], values[p]
+                squares += values[p] ** 2
+                at += 1
+        c_indptr[j + 1] = at
+        norm[j] = np.sqrt(squares)
 
 
 def top_k(
@@ -108,10 +132,10 @@ def top_k(
         return indices, values
     rows = A.indptr, A.indices, A.data
     own = np.full(n_queries, -1) if own is None else own
-    frequency = np.bincount(B.indices, minlength=B.shape[1])
+    documents = Documents.of(B, offset)
     if share is None:
-        share = _fastest(A, B, offset, k, frequency)
-    documents = Documents.of(B, offset, frequency > share * n_documents)
+        share = _fastest(A, B, documents, k)
+    documents = documents.with_common(B, share)
 
     def work(first: int) -> None:
         last = min(first + BLOCK, n_queries)
@@ -124,21 +148,21 @@ def top_k(
     return indices, values
 
 
-def _fastest(
-    A: sparse.csr_matrix, B: sparse.csr_matrix, offset: np.ndarray, k: int, frequency: np.ndarray
-) -> float:
+def _fastest(A: sparse.csr_matrix, B: sparse.csr_matrix, documents: Documents, k: int) -> float:
     """Try shares of documents on some rows, and return the one with the fewest steps."""
     some = np.unique(np.linspace(0, A.shape[0] - 1, min(_TRIED, A.shape[0])).astype(np.int64))
     rows = A.indptr, A.indices, A.data
     own = np.full(A.shape[0], -1)
-    found = np.empty((len(some), k), np.int32), np.empty((len(some), k))
+
+    def n_steps(share: float) -> int:
+        found = np.empty((len(some), k), np.int32), np.empty((len(some), k))
+        return _search(some, *rows, *documents.with_common(B, share), own, *found)
+
     best, fewest = _SHARES[0], np.inf
-    for share in _SHARES:
-        is_common = frequency > share * B.shape[0]
-        n_steps = _search(some, *rows, *Documents.of(B, offset, is_common), own, *found)
-        if n_steps > fewest:
+    for share, steps in zip(_SHARES, in_threads(n_steps, _SHARES)):
+        if steps > fewest:
             break
-        best, fewest = share, n_steps
+        best, fewest = share, steps
     return best
 
 
@@ -216,9 +240,10 @@ def _search(
             if is_common[w]:
                 query[w] = a
                 rest += a * a
-            for q in range(p_indptr[w], p_indptr[w + 1]):
-                total[p_documents[q]] += a * p_values[q]
-            n_steps += p_indptr[w + 1] - p_indptr[w]
+            else:
+                for q in range(p_indptr[w], p_indptr[w + 1]):
+                    total[p_documents[q]] += a * p_values[q]
+                n_steps += p_indptr[w + 1] - p_indptr[w]
         if own[i] >= 0:
             total[own[i]] = -np.inf
         n_found = np.int64(0)  # of no literal type, for which `_keep` would be compiled again
