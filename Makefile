@@ -56,7 +56,6 @@ docs: install
 	$(BIN)/leafwise demo --picture docs/demo.svg
 	$(BIN)/python benchmarks/settings.py --data $(DATA) --out docs/settings.md
 	$(MAKE) bench DATA=$(DATA)
-	mkdir -p build
 	$(BIN)/python benchmarks/accuracy.py --large --again --data $(DATA) --results benchmarks/results/accuracy.jsonl --out docs/accuracy.md
 	$(BIN)/python benchmarks/dirichlet.py --large --data $(DATA) --out docs/scale-dirichlet.md
 	$(BIN)/python benchmarks/graph.py --data $(DATA) --out docs/scale-graph.md
@@ -67,7 +66,7 @@ docs: install
 	$(BIN)/python benchmarks/recorded_review.py --data $(DATA) --out docs/recorded-review.md
 	$(BIN)/python benchmarks/projects.py --out docs/scale-projects.md
 	$(BIN)/python benchmarks/service.py --data $(DATA) --out docs/scale-service.md
-	$(BIN)/python benchmarks/scale.py --large --data $(DATA) --results build/scale.jsonl --out docs/scale.md
+	$(BIN)/python benchmarks/scale.py --large --data $(DATA) --results benchmarks/results/scale.jsonl --out docs/scale.md
 	for name in $(EXPERIMENTS); do \
 	  $(BIN)/leafwise reproduce $$name --data $(DATA) --out docs/reproduction || exit 1; \
 	done

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from measuring import Results, alone, machine, peak_of_command
+from measuring import Results, alone, machine, peak_of_command, touch_memory
 from scale_cores import ON_WORKERS, THREADED, in_threads, on_workers
 from scale_page import write_page
 from scale_work import (
@@ -130,6 +130,8 @@ class Runner:
         about = {"part": "machine", **machine()}
         if not self.results.has(about):
             self.results.append(about)
+        touched = self.alone(touch_memory, *([1e-3] if self.plan.small else []))
+        print(f"{touched:.3g} GiB of memory touched", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(prefix="leafwise-scale-") as folder:
             self.folder = Path(folder)
             self.classify()
