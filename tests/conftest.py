@@ -1,6 +1,7 @@
 import csv
 import io
 import os
+import signal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,12 @@ from leafwise.synthetic import make_corpus
 from leafwise.taxonomy import Taxonomy
 
 ROOT = Path(__file__).parent.parent
+
+
+def pytest_configure(config):
+    """A shell's jobs in the background ignore interrupts, and so would commands that they start."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Ended(NamedTuple):
