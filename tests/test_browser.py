@@ -248,6 +248,27 @@ def test_from_an_empty_project_to_an_exported_corpus_by_keyboard(chromium, empty
     assert empty.check() == []
 
 
+def test_suggestions_come_even_where_no_look_saw_a_fit_run(chromium, empty):
+    from leafwise.web.pages_pasted import read_tree
+
+    tree, texts = read_tree(TREE), [text for _, text, _ in rows(3)]
+    with serving(empty, background=True) as base, looking(chromium, base) as page:
+        page.clock.install()
+        page.clock.pause_at(time.time() + 60)  # the page does not look by itself
+        empty.tree.replace(tree, by="Ada")
+        empty.documents.add([Batch(texts, [()] * 9, list(map(str, range(9))), list(range(9)), {})])
+        page.goto("/review")
+        assert "Nothing is suggested yet" in page.inner_text("#task")
+        deadline = time.monotonic() + 120
+        while not page.request.get("/status.json").json()["has_model"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert page.locator("[data-waiting]").count() == 1
+        page.clock.run_for(1000)
+        page.wait_for_selector('[data-key="Enter"]')
+        assert page.locator("[data-waiting]").count() == 0
+
+
 # ---- review -------------------------------------------------------------------------------------
 
 

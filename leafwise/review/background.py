@@ -34,6 +34,7 @@ class Status(NamedTuple):
     message : why it failed
     model_labels : labelled documents that the last run knew
     new_labels : answers since then
+    has_model : whether there is a model that suggests nodes
     """
 
     state: str
@@ -44,6 +45,7 @@ class Status(NamedTuple):
     message: str
     model_labels: int
     new_labels: int
+    has_model: bool
 
 
 class _Seen(NamedTuple):
@@ -177,18 +179,19 @@ class Background:
         run = self._project.runs.current()
         labels = 0 if run is None else run.n_labels
         new = self._project.labels.last() - (0 if run is None else run.last_answer)
+        known = (labels, new, self._has_model())
         job, at = self._job, self._project.runs.running()
         if job is not None and job.draft is not None:
             seconds = time.monotonic() - job.began
-            return Status("running", "grow", "Growing", 0.0, seconds, "", labels, new)
+            return Status("running", "grow", "Growing", 0.0, seconds, "", *known)
         if job is not None or at is not None:  # the latter may be another program's
             step, share = ("Starting", 0.0) if at is None else (at.step, at.share)
             seconds = 0.0 if job is None else time.monotonic() - job.began
-            return Status("running", "refit", step, share, seconds, "", labels, new)
+            return Status("running", "refit", step, share, seconds, "", *known)
         state = "failed" if self._message else "idle"
         if run is None and self._is_empty():
             state = "empty"
-        return Status(state, "", "", 0.0, 0.0, self._message, labels, new)
+        return Status(state, "", "", 0.0, 0.0, self._message, *known)
 
     # ---- when ----
 

@@ -266,6 +266,7 @@ def describe(status: Status) -> dict[str, Any]:
         "share": min(1.0, max(0.0, float(status.share or 0.0))),
         "message": status.message or "",
         "new_labels": status.new_labels,
+        "has_model": status.has_model,
     }
 
 

@@ -29,10 +29,8 @@ async function look() {
     const share = $("#status-share");
     share.hidden = now.state !== "running";
     share.value = now.share;
-    if (status.dataset.state === "running" && now.state !== "running") {
-      document.dispatchEvent(new CustomEvent("refitted"));
-    }
     status.dataset.state = now.state;
+    document.dispatchEvent(new CustomEvent("looked", { detail: now }));
     wait = now.state === "running" ? 1000 : 4000;
   } catch {
     wait = 8000;

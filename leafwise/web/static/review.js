@@ -200,9 +200,10 @@ task.addEventListener("click", (event) => {
   }
 });
 
-// Where nothing was suggested yet, a refit that ends brings suggestions.
-document.addEventListener("refitted", () => {
-  if (!busy && !task.querySelector('[data-key="Enter"]')) location.reload();
+// Where nothing is suggested yet, the first model brings suggestions. It may have been there since
+// just after the page was made, or have come between two looks.
+document.addEventListener("looked", ({ detail }) => {
+  if (!busy && detail.has_model && task.querySelector("[data-waiting]")) location.reload();
 });
 
 window.addEventListener("beforeunload", (event) => {
