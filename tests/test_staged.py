@@ -108,13 +108,13 @@ def test_neighbours_count_less_without_keywords(many):
             counted = counted._replace(keywords=known)
         order[keywords] = model._ways(counted)
     assert order[True][:3] == ["mostly", "all", "partly"]
-    assert order[False][:3] == ["partly", "mostly", "all"]
+    assert order[False][:4] == ["evenly", "partly", "mostly", "all"]
     assert set(order[True]) == {"mostly", "all", "partly", "words", "model", "labels"}
     fewer = model._ways(counted_by(model, few))  # too few to hold any out
     assert fewer == ["all", "words", "model", "labels"]
 
 
-@pytest.mark.parametrize(("agreed", "way"), [(0.3, "partly"), (0.5, "partly"), (0.8, "all")])
+@pytest.mark.parametrize(("agreed", "way"), [(0.3, "evenly"), (0.5, "evenly"), (0.8, "all")])
 def test_where_neighbours_agree_learning_with_them_is_preferred(fitted, monkeypatch, agreed, way):
     """All ways are as good as each other, by what was held out."""
     model, _, labels = fitted

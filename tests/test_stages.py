@@ -86,18 +86,18 @@ def test_linear_scores_are_those_of_support_vector_machines(corpus, truth, monke
     V, weight = tfidf.transform(corpus.X), np.linspace(0.1, 1, len(truth))
     every = np.arange(len(truth))
     machines = LinearSVC(random_state=0, tol=1e-9, max_iter=100_000)
-    linear = stages.fit_linear(V, indicator(truth, every), weight, tfidf.idf_)
+    linear = stages.fit_linear(V, indicator(truth, every), weight, tfidf)
     margins = machines.fit(V, truth, sample_weight=weight).decision_function(V)
     assert linear.scores(corpus.X) == pytest.approx(margins, abs=1e-4)
     # A class that no document is of, among four; and two classes.
     column = np.where(truth == 2, 3, 0)
-    two = stages.fit_linear(V, indicator(column, every, 4), weight, tfidf.idf_)
+    two = stages.fit_linear(V, indicator(column, every, 4), weight, tfidf)
     margin = machines.fit(V, column, sample_weight=weight).decision_function(V)
     scores = two.scores(corpus.X)
     assert scores[:, [0, 3]] == pytest.approx(np.column_stack([-margin, margin]), abs=1e-4)
     assert (scores[:, [1, 2]] == stages._MARGIN).all()
     one = indicator(np.zeros_like(truth), every)
-    assert stages.fit_linear(V, one, weight, tfidf.idf_) is None
+    assert stages.fit_linear(V, one, weight, tfidf) is None
 
 
 def test_linear_scores_of_documents_with_several_labels(corpus, truth, monkeypatch):
@@ -105,7 +105,7 @@ def test_linear_scores_of_documents_with_several_labels(corpus, truth, monkeypat
     tfidf = LogTfIdf().fit(corpus.X)
     V, ones = tfidf.transform(corpus.X), np.ones(len(truth))
     also = np.column_stack([truth == 0, truth == 1, truth == 2, np.arange(len(truth)) % 3 == 0])
-    linear = stages.fit_linear(V, sparse.csr_matrix(also.astype(float)), ones, tfidf.idf_)
+    linear = stages.fit_linear(V, sparse.csr_matrix(also.astype(float)), ones, tfidf)
     for c in range(4):
         machine = LinearSVC(random_state=0, tol=1e-9, max_iter=100_000).fit(V, also[:, c])
         margin = machine.decision_function(V)
@@ -117,7 +117,7 @@ def test_a_document_counts_more_for_its_own_classes(corpus, truth, monkeypatch):
     tfidf = LogTfIdf().fit(corpus.X)
     V, ones = tfidf.transform(corpus.X), np.ones(len(truth))
     every = indicator(truth, np.arange(len(truth)))
-    scores = stages.fit_linear(V, every, ones, tfidf.idf_, own=4.0).scores(corpus.X)
+    scores = stages.fit_linear(V, every, ones, tfidf, own=4.0).scores(corpus.X)
     for c in range(3):
         machine = LinearSVC(random_state=0, tol=1e-9, max_iter=100_000, class_weight={1: 4.0})
         margin = machine.fit(V, (truth == c).astype(int)).decision_function(V)
@@ -142,7 +142,7 @@ def test_cuts_are_those_of_parts_left_out(corpus, truth, monkeypatch):
         rest = np.flatnonzero(part != i)
         tfidf = LogTfIdf().fit(corpus.X[rest])
         V = tfidf.transform(corpus.X[rest])
-        linear = stages.fit_linear(V, every[rest], np.ones(len(rest)), tfidf.idf_, own=stages.OWN)
+        linear = stages.fit_linear(V, every[rest], np.ones(len(rest)), tfidf, own=stages.OWN)
         scores[part == i] = linear.scores(corpus.X[part == i])
     expected = [best_threshold(scores[:, c], there[:, c]) for c in range(3)]
     assert one == pytest.approx(expected)
@@ -159,7 +159,7 @@ def test_other_documents_have_the_classes_above_their_cuts(corpus, truth):
     # By the labels alone, then by everything.
     tfidf = LogTfIdf().fit(corpus.X[known])
     V, ones = tfidf.transform(corpus.X[known]), np.ones(len(known))
-    first = stages.fit_linear(V, some[known], ones, tfidf.idf_, own=stages.OWN)
+    first = stages.fit_linear(V, some[known], ones, tfidf, own=stages.OWN)
     classes = (first.scores(corpus.X) > cuts).astype(float)
     classes[known] = every[known].toarray()
     assert {0, 1, 2} <= set(classes.sum(axis=1))  # none, one, several
@@ -167,7 +167,7 @@ def test_other_documents_have_the_classes_above_their_cuts(corpus, truth):
     weight[known] = 1.0
     tfidf = LogTfIdf().fit(corpus.X)
     expected = stages.fit_linear(
-        tfidf.transform(corpus.X), sparse.csr_matrix(classes), weight, tfidf.idf_, own=stages.OWN
+        tfidf.transform(corpus.X), sparse.csr_matrix(classes), weight, tfidf, own=stages.OWN
     )
     assert found.scores(corpus.X) == pytest.approx(expected.scores(corpus.X), abs=0.05)
     one = indicator(np.zeros_like(truth), known)
@@ -179,8 +179,8 @@ def test_training_goes_on_from_where_it_ended(corpus, truth):
     V, ones = tfidf.transform(corpus.X), np.ones(len(truth))
     share = np.zeros((3, len(truth)))
     every = indicator(truth, np.arange(len(truth)))
-    first = stages.fit_linear(V, every, ones, tfidf.idf_, share)
-    again = stages.fit_linear(V, every, ones, tfidf.idf_, share)
+    first = stages.fit_linear(V, every, ones, tfidf, share)
+    again = stages.fit_linear(V, every, ones, tfidf, share)
     assert share.any()
     assert again.coef == pytest.approx(first.coef)  # no pass was needed
 
@@ -204,11 +204,24 @@ def test_scores_in_one_pass_are_those_of_the_weighed_words(corpus):
     np.testing.assert_array_equal(nothing, [linear.intercept] * 2)
 
 
+def test_words_that_all_documents_have_weigh_the_least(corpus, truth):
+    every = indicator(truth, np.arange(len(truth)))
+    nothing = np.zeros((len(truth), 3))
+    linear = stages.learn_anew(corpus.X, every, nothing, None, least=0.7).linear
+    tfidf = LogTfIdf(0.7).fit(corpus.X)
+    alone = stages.fit_linear(tfidf.transform(corpus.X), every, np.ones(len(truth)), tfidf)
+    np.testing.assert_array_equal(linear.coef, alone.coef)
+    n_with_word = (corpus.X > 0).sum(axis=0)
+    expected = np.where(n_with_word > 0, np.log(240 / np.maximum(n_with_word, 1)) + 0.7, 0.0)
+    np.testing.assert_allclose(linear.idf, np.ravel(expected))
+    assert linear.least == linear.gather(np.array([0, 0, 1]), 2).least == 0.7
+
+
 def test_where_all_have_labels_nothing_is_spread(corpus, truth):
     every = indicator(truth, np.arange(len(truth)))
     linear, agreed, *_ = stages.learn_anew(corpus.X, every, np.zeros((len(truth), 3)), None)
     tfidf = LogTfIdf().fit(corpus.X)
-    alone = stages.fit_linear(tfidf.transform(corpus.X), every, np.ones(len(truth)), tfidf.idf_)
+    alone = stages.fit_linear(tfidf.transform(corpus.X), every, np.ones(len(truth)), tfidf)
     assert agreed is None
     np.testing.assert_array_equal(linear.coef, alone.coef)
 
@@ -222,7 +235,7 @@ def test_without_neighbours_linear_scores_learn_from_what_labels_sort(corpus, tr
 
     tfidf = LogTfIdf().fit(corpus.X)
     V = tfidf.transform(corpus.X)
-    first = stages.fit_linear(V[known], labels[known], np.ones(len(known)), tfidf.idf_)
+    first = stages.fit_linear(V[known], labels[known], np.ones(len(known)), tfidf)
     few, many, half = stages._LINEAR
     weight = few + (many - few) * 4 / (4 + half)
     p = softmax(stages._MODEL * log_p + weight * first.scores(corpus.X), axis=1)
@@ -231,7 +244,7 @@ def test_without_neighbours_linear_scores_learn_from_what_labels_sort(corpus, tr
     counts = stages._GUESSED * p.max(axis=1)
     counts[known] = 1.0
     sorted_so = indicator(best, np.arange(len(truth)))
-    alone = stages.fit_linear(V, sorted_so, counts, tfidf.idf_)
+    alone = stages.fit_linear(V, sorted_so, counts, tfidf)
     assert agreed is None
     np.testing.assert_array_equal(by_labels, first.scores(corpus.X).argmax(axis=1))
     np.testing.assert_array_equal(every.toarray(), sorted_so.toarray())

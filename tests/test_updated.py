@@ -39,6 +39,22 @@ def test_one_more_document_is_one_more_coordinate_of_the_dual():
         assert linear.coef[:, c] - before[:, c] == pytest.approx(best * y * x, abs=1e-3)
 
 
+def test_words_of_all_documents_stay_as_they_are():
+    """The step is as long as that of all words, along weights as they are without `least`."""
+    idf = 1 + np.arange(30) / 10  # all documents have the first
+    linear = scores()._replace(idf=idf, least=1.0)
+    X = sparse.csr_matrix(np.random.default_rng(1).integers(0, 3, (1, 30)) + 1)
+    x, before = linear.weigh(X).toarray()[0], linear.coef.copy()
+    linear.learn(X, sparse.csr_matrix([[0, 1.0, 0]]))
+    assert (linear.coef[0] == before[0]).all()
+    every = scores()._replace(idf=idf)
+    every.learn(X, sparse.csr_matrix([[0, 1.0, 0]]))
+    change, of_all = linear.coef - before, every.coef - before
+    np.testing.assert_allclose(x @ change, x @ of_all)
+    alone = linear.weigh(X).toarray()[0] * ((idf - 1) / idf) ** 2
+    np.testing.assert_allclose(change / change[-1], np.outer(alone / alone[-1], np.ones(3)))
+
+
 def test_what_is_right_by_far_is_left_alone():
     linear = stages.LinearScores(np.array([[3.0, -3.0], [-3.0, 3.0]]), np.zeros(2), np.ones(2))
     before = linear.coef.copy()

@@ -32,6 +32,7 @@ class ScoredClassifier(NodeClassifier):
     coef_: np.ndarray | None
     intercept_: np.ndarray | None
     idf_: np.ndarray | None
+    least_: float
 
     def _scores(self, X: sparse.csr_matrix, shifted: bool = False) -> np.ndarray:
         """Return what the stages say of each document and class, before it is believed.
@@ -74,7 +75,12 @@ class ScoredClassifier(NodeClassifier):
     def _linear(self) -> LinearScores | None:
         if self.coef_ is None or self.intercept_ is None or self.idf_ is None:
             return None
-        return LinearScores(self.coef_, self.intercept_, self.idf_)
+        return LinearScores(self.coef_, self.intercept_, self.idf_, self.least_)
+
+    @_linear.setter
+    def _linear(self, scores: LinearScores | None) -> None:
+        found = (None, None, None, 0.0) if scores is None else scores
+        self.coef_, self.intercept_, self.idf_, self.least_ = found
 
     def _temper(self, X: sparse.csr_matrix) -> np.ndarray:
         """How much each word of a document speaks for itself: as when documents are shared."""

@@ -30,6 +30,7 @@ from leafwise.models._evidence import First
 from leafwise.models._progress import Steps
 from leafwise.models._scored import MODEL, ScoredClassifier
 from leafwise.models._stages import (
+    COMMON,
     EXACT,
     MOST,
     MOST_WORK,
@@ -63,15 +64,18 @@ _AS_GOOD = 5  # labels per class that are as good to begin with as keywords
 _WAYS = {  # of learning from documents, the first preferred where nothing speaks against it
     "all": "neighbours and linear scores help",
     "mostly": "neighbours and linear scores help, together with some scores that ask no neighbours",
+    "evenly": "neighbours help, beside linear scores that ask none",
     "partly": "neighbours help a little, beside linear scores that ask none",
     "words": "neighbours did not help, and are left out",
     "several": "linear scores say which nodes other documents have, and learn from them",
     "model": "neighbours and linear scores did not help, and are left out",
     "labels": "unlabelled documents did not help, and are left out",
 }
-_FITTED_IN_TURN = "labels", "several", "words", "model", "all", "mostly", "partly"
+_FITTED_IN_TURN = "labels", "several", "words", "model", "all", "mostly", "evenly", "partly"
 _GO_ON_FROM = {"several": "labels", "words": "labels", "all": "model"}
-_APART = {"all": 0.0, "mostly": 1 / 3, "partly": 0.8}  # what linear scores count that ask none
+# What linear scores count that ask no neighbours.
+_APART = {"all": 0.0, "mostly": 1 / 3, "evenly": 0.5, "partly": 0.8}
+_LABELS_MODEL = 0.04  # what a model of labels alone counts beside them, where there are no keywords
 _BETWEEN = 1.0  # standard errors that decide between these: they differ little
 _MUCH = 0.5  # trust in neighbours
 
@@ -86,6 +90,7 @@ class Counted(NamedTuple):
     keywords : of the tree; None where they have no part
     vectors : of an encoder; None where there is none
     cuts : see `learn_several`; None where labels are too few, or one for each document
+    least : see `learn_anew`
     """
 
     X: sparse.csr_matrix
@@ -93,6 +98,7 @@ class Counted(NamedTuple):
     keywords: Keywords | None
     vectors: np.ndarray | None = None
     cuts: np.ndarray | None = None
+    least: float = 0.0
 
     def without(self, out: np.ndarray, hidden: np.ndarray) -> Counted:
         """Leave some documents out, and the labels of others; both are row numbers."""
@@ -104,7 +110,7 @@ class Counted(NamedTuple):
 
     def take(self, rows: np.ndarray) -> Counted:
         vectors = None if self.vectors is None else self.vectors[rows]
-        return Counted(self.X[rows], self.membership[rows], self.keywords, vectors, self.cuts)
+        return self._replace(X=self.X[rows], membership=self.membership[rows], vectors=vectors)
 
     @property
     def labelled(self) -> np.ndarray:
@@ -135,6 +141,8 @@ class StagedClassifier(ScoredClassifier):
             counted = counted._replace(
                 cuts=cuts_of_labels(counted.X[known], counted.membership[known])
             )
+        if parts and not self.several_:
+            counted = counted._replace(least=COMMON)
         n_fits = len(parts) * sum(not _APART.get(way) for way in ways)
         step = Steps(self.on_progress, with_graph + n_fits + 1)
         graph = None
@@ -181,13 +189,13 @@ class StagedClassifier(ScoredClassifier):
         words = every and some
         several = words and self.several_ and self.linear is True
         usable = {"all": every, "words": words, "several": several, "model": True, "labels": some}
-        order: tuple[str, ...] = tuple(_WAYS)
+        order = first = tuple(_WAYS)
         enough = len(counted.labelled) >= ENOUGH_LABELS
         if enough and not self.several_ and self.linear is not False:
-            usable |= {"mostly": words, "partly": words}
-            order = ("mostly", "all", "partly", *order[3:])
-            if counted.keywords is None:
-                order = ("partly", "mostly", "all", *order[3:])
+            usable |= {"mostly": words, "evenly": words, "partly": words}
+            beside = counted.keywords is None
+            first = ("evenly", "partly", "mostly", "all") if beside else ("mostly", "all", "partly")
+            order = (*first, *order[4:])
         if self.several_ and enough:
             # What is spread is one class of each document. A class without a label is found by
             # keywords alone, which "several" leaves out.
@@ -239,16 +247,16 @@ class StagedClassifier(ScoredClassifier):
             rest = np.setdiff1d(np.arange(counted.X.shape[0]), out)
             some = counted.without(out, hidden)
             among = None if graph is None else graph[rest][:, rest]
-            linear: dict[str, LinearScores | None] = {}
+            linear: dict[str, tuple[LinearScores | None, Any]] = {}
             for way in [one for one in _FITTED_IN_TURN if one in ways]:
                 if way in scored:
                     if _APART.get(way):
-                        self._mix(linear["all"], linear["words"], _APART[way])
+                        self._mix(linear["all"][0], *linear["words"], way, counted.keywords)
                     else:
                         again = _GO_ON_FROM.get(way) in scored
                         fitted = self._fit_stages(some, among, way, sigma, again=again)
                         agreed += (fitted.agreed or 0.0) / len(parts)
-                        sigma[way], linear[way] = self.model_.sigma_, self._linear
+                        sigma[way], linear[way] = self.model_.sigma_, (self._linear, self.model_)
                     is_linear[way] = self._linear is not None
                     scored[way].append(self._scores(counted.X[part]))
                 if not _APART.get(way):
@@ -278,7 +286,7 @@ class StagedClassifier(ScoredClassifier):
             if way in scored and clearly_worse(wrong, way, _HOPELESS):
                 del scored[way]
         if not {"all", "words"} <= scored.keys():  # of which these two are made
-            for way in ("mostly", "partly"):
+            for way in filter(_APART.get, _APART):
                 scored.pop(way, None)
 
     def _parts(self, counted: Counted) -> list[np.ndarray]:
@@ -315,12 +323,12 @@ class StagedClassifier(ScoredClassifier):
         """
         if _APART.get(way):
             self._fit_stages(counted, graph, "words", sigma)
-            apart = self._linear
+            apart = self._linear, self.model_
             fitted = self._fit_stages(counted, graph, "all", sigma)
-            self._mix(self._linear, apart, _APART[way])
+            self._mix(self._linear, *apart, way, counted.keywords)
             return fitted
         self._belief = Belief()
-        self.coef_ = self.intercept_ = self.idf_ = None
+        self._linear = None
         X, membership, keywords = counted[:3]
         self.model_share_ = MODEL
         pool = way in ("all", "model")
@@ -333,7 +341,7 @@ class StagedClassifier(ScoredClassifier):
         if way == "several" and counted.cuts is not None:
             linear = learn_several(X, membership, counted.cuts)
             if linear is not None:
-                self.coef_, self.intercept_, self.idf_ = linear
+                self._linear = linear
                 self.model_share_ = 0.0
             return _Fitted()
         log_p = log_softmax(self._scores(X), axis=1)
@@ -343,7 +351,7 @@ class StagedClassifier(ScoredClassifier):
             matched = keywords.scores(X, self.taxonomy_.parent)[:, self.nodes_]
         own = OWN if self.several_ else 1.0
         linear, agreed, every, by_labels = learn_anew(
-            X, membership, log_p, graph, self._spreading, machine, matched, own
+            X, membership, log_p, graph, self._spreading, machine, matched, own, counted.least
         )
         few = len(np.unique(membership.indices)) == 1  # labels, all of one class
         asked = self.spread is True or agreed is None or not few
@@ -354,17 +362,33 @@ class StagedClassifier(ScoredClassifier):
                 found = counted._replace(membership=every)
                 self._fit_model(found, True, self.model_.sigma_)
             else:
-                self.coef_, self.intercept_, self.idf_ = linear
+                self._linear = linear
         by_neighbours = None if first is None else best_columns(first.membership)
         return _Fitted(agreed, by_neighbours, by_labels)
 
-    def _mix(self, scores: LinearScores | None, apart: LinearScores | None, share: float) -> None:
-        """Take linear scores, of which others, learned apart from neighbours, have a share."""
-        if scores is not None and apart is not None:
-            self.coef_ = scores.coef - apart.coef  # large, so in place from here on
-            self.coef_ *= 1 - share
-            self.coef_ += apart.coef
-            self.intercept_ = (1 - share) * scores.intercept + share * apart.intercept
+    def _mix(
+        self,
+        scores: LinearScores | None,
+        apart: LinearScores | None,
+        model: Any,
+        way: str,
+        keywords: Keywords | None,
+    ) -> None:
+        """Take linear scores, of which others, learned apart from neighbours, have a share.
+
+        Without keywords the model beside them is the one learned apart, too: where neighbours are
+        not asked alone, what EM makes of a few labels is worth less than the labels.
+        """
+        if scores is None or apart is None:
+            return
+        share = _APART[way]
+        coef = scores.coef - apart.coef  # large, so in place from here on
+        coef *= 1 - share
+        coef += apart.coef
+        intercept = (1 - share) * scores.intercept + share * apart.intercept
+        self._linear = scores._replace(coef=coef, intercept=intercept)
+        if keywords is None:
+            self.model_, self.model_share_ = model, _LABELS_MODEL
 
     def _first(self, counted: Counted, graph: sparse.csr_matrix) -> First | None:
         """Spread labels over neighbours, for the model to begin with, where neighbours agree.

@@ -39,6 +39,7 @@ OWN = 3.0  # what a document counts for each of its classes, where it may have s
 _N_PARTS, _N_DEALS = 4, 3  # of labelled documents, to find thresholds
 _MARGIN = -1.5  # linear score of a class that no document is of
 _LEAST = 1e-9
+COMMON = 1.0  # what a word weighs that all documents have, where labels are enough to tell
 _TOLERANCE, _MOST_PASSES = 1e-2, 100  # of training a machine
 _DROPPED = 0.03  # of the best class's share: so much less is nothing
 _PASSES = 3  # over documents that come later
@@ -48,18 +49,20 @@ MOST_WORK = 100_000_000  # words in documents, times classes: half a minute for 
 
 
 class LinearScores(NamedTuple):
-    """Linear scores of a document's words, weighed by (1 + log tf) log(N / df), for each class.
+    """Linear scores of a document's words, weighed as by `LogTfIdf`, for each class.
 
     Attributes
     ----------
     coef : words × classes
     intercept : of each class
     idf : of each word
+    least : what of that each word has, however common; see `LogTfIdf`
     """
 
     coef: np.ndarray
     intercept: np.ndarray
     idf: np.ndarray
+    least: float = 0.0
 
     def weigh(self, X: sparse.csr_matrix) -> sparse.csr_matrix:
         return weigh(X, self.idf)
@@ -80,20 +83,25 @@ class LinearScores(NamedTuple):
 
         Each is one more coordinate of the dual that the machines were trained in: it is set to its
         best value, in turn and some times over, while all others stay. So do the intercepts: with
-        them a few documents would shift all others, which cannot answer.
+        them a few documents would shift all others, which cannot answer. And so would common words,
+        where these have a weight: a step is as long as that of all words, but along those weights
+        that are left without `least`.
         """
         V = self.weigh(X)
+        rarity = (1.0 - self.least / np.maximum(self.idf, _LEAST)) ** 2
         y = np.where(membership.toarray() > 0, 1.0, -1.0)
         share = np.zeros(y.shape)
         for i in [*range(V.shape[0])] * _PASSES:
             row = slice(V.indptr[i], V.indptr[i + 1])
             words, values = V.indices[row], V.data[row]
+            along = rarity[words] * values
+            along *= (values @ values) / max(values @ along, _LEAST)
             score = values @ self.coef[words] + self.intercept
-            step = (1.0 - y[i] * score - SQUARED * share[i]) / (values @ values + SQUARED)
+            step = (1.0 - y[i] * score - SQUARED * share[i]) / (values @ along + SQUARED)
             new = np.maximum(share[i] + step, 0.0)
             change = (new - share[i]) * y[i]
             share[i] = new
-            self.coef[words] += np.outer(values, change)
+            self.coef[words] += np.outer(along, change)
 
     def gather(self, column_of: np.ndarray, n_classes: int) -> LinearScores:
         """Return the scores of other classes, each made of some of these, or of none.
@@ -106,14 +114,15 @@ class LinearScores(NamedTuple):
         to = sparse.csr_matrix(cells, (len(column_of), n_classes))
         n_old = np.bincount(column_of[kept], minlength=n_classes)
         intercept = np.where(n_old > 0, to.T @ self.intercept + n_old - 1, _MARGIN)
-        return LinearScores(np.ascontiguousarray(self.coef @ to), intercept, self.idf)
+        coef = np.ascontiguousarray(self.coef @ to)
+        return LinearScores(coef, intercept, self.idf, self.least)
 
 
 def fit_linear(
     V: sparse.csr_matrix,
     membership: sparse.csr_matrix,
     weight: np.ndarray,
-    idf: np.ndarray,
+    tfidf: LogTfIdf,
     share: np.ndarray | None = None,
     own: float = 1.0,
 ) -> LinearScores | None:
@@ -141,7 +150,7 @@ def fit_linear(
     intercept = np.full(membership.shape[1], _MARGIN)
     for c, w in zip(there, in_threads(work, there.tolist())):
         coef[:, c], intercept[c] = w[:-1], w[-1]
-    return LinearScores(coef, intercept, idf)
+    return LinearScores(coef, intercept, tfidf.idf_, tfidf.least)
 
 
 def agreement(graph: sparse.csr_matrix, column: np.ndarray) -> float:
@@ -239,6 +248,7 @@ def learn_anew(
     machine: Any = None,
     matched: np.ndarray | None = None,
     own: float = 1.0,
+    least: float = 0.0,
 ) -> Learned:
     """Learn linear scores from documents that a model has sorted.
 
@@ -252,12 +262,13 @@ def learn_anew(
     machine : a linear classifier of scikit-learn, in place of support vector machines
     matched : documents × classes: the keywords that match; None where they have no part
     own : see `fit_linear`
+    least : what a word weighs that all documents have, see `LogTfIdf`
     """
     if matched is not None:
         log_p = log_softmax(log_p + _MATCHED * matched, axis=1)
     labelled = np.diff(membership.indptr) > 0
     known = np.flatnonzero(labelled)
-    tfidf = LogTfIdf().fit(X)
+    tfidf = LogTfIdf(least).fit(X)
     V = tfidf.transform(X)
 
     def fit(
@@ -265,8 +276,8 @@ def learn_anew(
     ) -> LinearScores | None:
         some = V if rows is None else V[rows]
         if machine is not None:
-            return fit_other(machine, some, classes, weight, tfidf.idf_)
-        return fit_linear(some, classes, weight, tfidf.idf_, share, own)
+            return fit_other(machine, some, classes, weight, tfidf)
+        return fit_linear(some, classes, weight, tfidf, share, own)
 
     if labelled.all():
         return Learned(fit(None, membership, np.ones(X.shape[0])), None, membership)
@@ -338,13 +349,13 @@ def learn_several(
     weight = np.repeat([1.0, _GUESSED], [len(known), len(others)])
     tfidf = LogTfIdf().fit(X)
     V = tfidf.transform(X[np.concatenate([known, others])])
-    return fit_linear(V, classes, weight, tfidf.idf_, own=OWN)
+    return fit_linear(V, classes, weight, tfidf, own=OWN)
 
 
 def _of_labels(X: sparse.csr_matrix, membership: sparse.csr_matrix) -> LinearScores | None:
     """Fit to documents that all have labels, which may be several."""
     tfidf = LogTfIdf().fit(X)
-    return fit_linear(tfidf.transform(X), membership, np.ones(X.shape[0]), tfidf.idf_, own=OWN)
+    return fit_linear(tfidf.transform(X), membership, np.ones(X.shape[0]), tfidf, own=OWN)
 
 
 def clearly_better(A: sparse.csr_matrix, B: sparse.csr_matrix, membership: Any) -> bool:
@@ -361,11 +372,11 @@ def clearly_better(A: sparse.csr_matrix, B: sparse.csr_matrix, membership: Any) 
     part = np.random.default_rng(0).permutation(len(column)) % _N_PARTS
     wrong = []
     for X in (A, B):
-        tfidf = LogTfIdf().fit(X)
+        tfidf = LogTfIdf(COMMON).fit(X)
         V, missed = tfidf.transform(X), np.ones(len(column))
         for i in range(_N_PARTS):
             rest, out = np.flatnonzero(part != i), np.flatnonzero(part == i)
-            linear = fit_linear(V[rest], membership[rest], np.ones(len(rest)), tfidf.idf_)
+            linear = fit_linear(V[rest], membership[rest], np.ones(len(rest)), tfidf)
             if linear is not None:
                 best = (table_product(V[out], linear.coef) + linear.intercept).argmax(axis=1)
                 missed[out] = best != column[out]
@@ -392,7 +403,7 @@ def fit_other(
     V: sparse.csr_matrix,
     membership: sparse.csr_matrix,
     weight: np.ndarray,
-    idf: np.ndarray,
+    tfidf: LogTfIdf,
 ) -> LinearScores | None:
     """Fit a linear classifier of scikit-learn; of several labels it is given the first."""
     column = best_columns(membership)
@@ -408,7 +419,7 @@ def fit_other(
     own, b = np.atleast_2d(fitted.coef_), np.ravel(fitted.intercept_)
     coef[:, there] = np.vstack([-own, own]).T / 2 if both else own.T
     intercept[there] = np.append(-b, b) / 2 if both else b
-    return LinearScores(coef, intercept, idf)
+    return LinearScores(coef, intercept, tfidf.idf_, tfidf.least)
 
 
 def _sorted_as(membership: sparse.csr_matrix, column: np.ndarray) -> sparse.csr_matrix:

@@ -21,12 +21,21 @@ class LogTfIdf(TransformerMixin, BaseEstimator):
 
     N and df are those of the documents in `fit`. A word that none of them has weighs nothing, and
     neither does one that all have. Less than one occurrence counts in proportion.
+
+    Parameters
+    ----------
+    least : float
+        Added to log(N / df) of each word that some document has.
     """
+
+    def __init__(self, least: float = 0.0):
+        self.least = least
 
     def fit(self, X: Any, y: Any = None) -> Self:
         X = sparse.csr_matrix(validate_data(self, X, accept_sparse="csr"))
         n_with_word = np.asarray((X > 0).sum(axis=0)).ravel()
-        self.idf_ = np.log(X.shape[0] / np.maximum(n_with_word, 1)) * (n_with_word > 0)
+        idf = np.log(X.shape[0] / np.maximum(n_with_word, 1)) + self.least
+        self.idf_ = idf * (n_with_word > 0)
         return self
 
     def transform(self, X: Any) -> sparse.csr_matrix:

@@ -166,7 +166,7 @@ class UpdatedClassifier(StagedClassifier):
             return np.bincount(column_of[kept], values[kept], n_classes)
 
         if (linear := self._linear) is not None:
-            self.coef_, self.intercept_, self.idf_ = linear.gather(column_of, n_classes)
+            self._linear = linear.gather(column_of, n_classes)
         if self.thresholds_ is not None:
             n_old = np.maximum(add_up(np.ones(len(column_of))), 1)
             self.thresholds_ = add_up(self.thresholds_) / n_old

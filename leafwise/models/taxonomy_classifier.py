@@ -110,9 +110,9 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         With several nodes, whether a text below all thresholds has the node that comes closest.
         Labels that are held out decide: where the closest is too often wrong, it has none.
     counter_, model_ : the parts, fitted
-    coef_, intercept_, idf_ : arrays or None
-        Linear scores of words: words × classes, of each class, and of each word. None where the
-        model alone sorts texts.
+    coef_, intercept_, idf_, least_ : arrays or None, and float
+        Linear scores of words: words × classes, of each class, and of each word, of which `least_`
+        is what a word weighs that all documents have. None where the model alone sorts texts.
     """
 
     _learned = (
@@ -123,6 +123,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         "coef_",
         "intercept_",
         "idf_",
+        "least_",
         *(f"{name}_" for name in Belief._fields),
         "learned_keys_",
         "several_",
