@@ -20,9 +20,9 @@ def confidence(belief, scores, learned=True):
     return np.exp(belief.log_proba(scores, learned)).max(axis=1)
 
 
-def believe(right, scores, linear=True, share=1.0, learned=True):
+def believe(right, scores, linear=True, share=1.0, learned=True, trusted=0.0):
     learned = np.broadcast_to(learned, len(scores))
-    return _belief.believe_one(right, scores, learned, linear, share)
+    return _belief.believe_one(right, scores, learned, linear, share, trusted)
 
 
 @pytest.fixture
@@ -71,10 +71,22 @@ def test_probabilities_keep_the_order_of_scores_and_sum_to_one(scores, leaning):
     np.testing.assert_array_equal(p.argsort(axis=1), scores[:100].argsort(axis=1))
 
 
-def test_few_labels_are_drawn_towards_what_is_usual(scores):
-    log_t, doubt, leaning, newer = _belief._USUAL[True][0]
+def test_what_is_impossible_stays_so_and_is_no_news(scores):
+    """As a class of which there is neither a label nor a keyword."""
+    scores = np.hstack([scores[:100], np.full((100, 1), -np.inf)])
+    belief = _belief.Belief(0.3, 0.4, leaning=0.3)
+    p = np.exp(belief.log_proba(scores, np.ones(100, bool)))
+    assert not p[:, -1].any()
+    assert p.sum(axis=1) == pytest.approx(np.ones(100))
+
+
+@pytest.mark.parametrize("trusted", [0.0, 0.4, 1.0])
+def test_few_labels_are_drawn_towards_what_is_usual(scores, trusted):
+    """Which is between what is usual where neighbours are not trusted, and where they are."""
+    without, with_them = _belief._USUAL_LINEAR[:, 0]
+    log_t, doubt, leaning, newer = without + trusted * (with_them - without)
     right = np.ones(4, bool)
-    few = believe(right, scores[:4])
+    few = believe(right, scores[:4], trusted=trusted)
     many = believe(np.ones(4000, bool), scores[:4000])
     assert few.temperature == pytest.approx(np.exp(log_t), rel=0.35)
     assert few.doubt == pytest.approx(expit(doubt), rel=0.35)

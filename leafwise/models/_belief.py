@@ -14,11 +14,16 @@ from leafwise.models._thresholds import FEW_DOCUMENTS, choose_thresholds
 
 # What is usual before any label is held out, and how far that is off, of a model's scores, and of
 # linear ones: the logarithm of the temperature, the logits of the doubt and of its leaning, and the
-# logarithm of how much higher the temperature is for documents that were not learned from.
-_USUAL = {
-    False: (np.array([0.5, -1.9, -3.5, 0.0]), np.array([1.0, 1.0, 1.0, 0.3])),
-    True: (np.array([-1.9, -1.5, -1.5, -0.1]), np.array([0.4, 0.7, 1.0, 0.3])),
-}
+# logarithm of how much higher the temperature is for documents that were not learned from. Of
+# linear scores, where neighbours are not trusted, and where they are: then what was spread makes
+# documents that were learned from look surer than new ones.
+_USUAL = np.array([0.5, -1.9, -3.5, 0.0]), np.array([1.0, 1.0, 1.0, 0.3])
+_USUAL_LINEAR = np.array(
+    [
+        [[-2.4, -0.3, -1.4, 0.05], [0.35, 0.9, 1.0, 0.2]],
+        [[-1.6, -1.7, -2.0, -0.3], [0.3, 0.6, 1.0, 0.2]],
+    ]
+)
 _LEAST = {False: 0.0, True: -4.0}  # log temperature: a model is never surer than it says
 _MOST = 5.0
 _LOGITS = -9.0, 3.0
@@ -70,7 +75,8 @@ def with_doubt(scores: np.ndarray, doubt: float, leaning: float = 0.0) -> np.nda
     if not doubt:
         return log_softmax(scores, axis=1)
     shared = softmax(leaning * scores, axis=1) if leaning else 1 / scores.shape[1]
-    return np.log(doubt * shared + (1 - doubt) * softmax(scores, axis=1))
+    with np.errstate(divide="ignore"):  # a class of which nothing is known may be impossible
+        return np.log(doubt * shared + (1 - doubt) * softmax(scores, axis=1))
 
 
 def believe_one(
@@ -79,6 +85,7 @@ def believe_one(
     learned: np.ndarray,
     linear: bool,
     share: float = 1.0,
+    trusted: float = 0.0,
 ) -> Belief:
     """Find temperatures and a doubt under which it is likeliest which documents are right.
 
@@ -91,8 +98,11 @@ def believe_one(
     learned : whether each was learned from, without its label
     linear : whether scores are linear ones
     share : of the labels that those scores were learned from: with all, fewer will be wrong
+    trusted : how much neighbours are, from 0 to 1
     """
-    usual, spread = _USUAL[linear]
+    usual, spread = _USUAL
+    if linear:
+        usual, spread = (1 - trusted) * _USUAL_LINEAR[0] + trusted * _USUAL_LINEAR[1]
     alike = not learned.any()  # all are new: there is one temperature
     learned = learned | alike
     below = scores - scores.max(axis=1, keepdims=True)

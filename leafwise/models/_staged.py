@@ -271,7 +271,7 @@ class StagedClassifier(ScoredClassifier):
                 belief = believe_several(labels, scores)
             else:
                 right = errors(labels, scores, Belief()) == 0
-                belief = believe_one(right, scores, seen, is_linear[way], share)
+                belief = believe_one(right, scores, seen, is_linear[way], share, trust(agreed))
             wrong = errors(labels, scores, belief)
             found[way] = _HeldOut(wrong, belief, sigma.get(way), agreed)
         return found
