@@ -217,6 +217,15 @@ def test_words_that_all_documents_have_weigh_the_least(corpus, truth):
     assert linear.least == linear.gather(np.array([0, 0, 1]), 2).least == 0.7
 
 
+def test_common_words_weigh_less_in_longer_documents():
+    def of_lengths(*lengths):
+        return sparse.csr_matrix(np.arange(100) < np.array(lengths)[:, None], dtype=float)
+
+    assert stages.common_weight(of_lengths(3, 20, 40)) == 1.0
+    assert stages.common_weight(of_lengths(0, 0, 40, 80, 90)) == 0.25  # those of no word say nothing
+    assert stages.common_weight(of_lengths(0, 0)) == 1.0
+
+
 def test_where_all_have_labels_nothing_is_spread(corpus, truth):
     every = indicator(truth, np.arange(len(truth)))
     linear, agreed, *_ = stages.learn_anew(corpus.X, every, np.zeros((len(truth), 3)), None)

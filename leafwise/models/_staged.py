@@ -30,7 +30,6 @@ from leafwise.models._evidence import First
 from leafwise.models._progress import Steps
 from leafwise.models._scored import MODEL, ScoredClassifier
 from leafwise.models._stages import (
-    COMMON,
     EXACT,
     MOST,
     MOST_WORK,
@@ -38,6 +37,7 @@ from leafwise.models._stages import (
     SPREAD,
     LinearScores,
     agreement,
+    common_weight,
     cuts_of_labels,
     first_sorting,
     learn_anew,
@@ -142,7 +142,7 @@ class StagedClassifier(ScoredClassifier):
                 cuts=cuts_of_labels(counted.X[known], counted.membership[known])
             )
         if parts and not self.several_:
-            counted = counted._replace(least=COMMON)
+            counted = counted._replace(least=common_weight(counted.X))
         n_fits = len(parts) * sum(not _APART.get(way) for way in ways)
         step = Steps(self.on_progress, with_graph + n_fits + 1)
         graph = None

@@ -39,7 +39,7 @@ OWN = 3.0  # what a document counts for each of its classes, where it may have s
 _N_PARTS, _N_DEALS = 4, 3  # of labelled documents, to find thresholds
 _MARGIN = -1.5  # linear score of a class that no document is of
 _LEAST = 1e-9
-COMMON = 1.0  # what a word weighs that all documents have, where labels are enough to tell
+_SHORT = 20  # different words of a document: in longer ones common words weigh less
 _TOLERANCE, _MOST_PASSES = 1e-2, 100  # of training a machine
 _DROPPED = 0.03  # of the best class's share: so much less is nothing
 _PASSES = 3  # over documents that come later
@@ -116,6 +116,16 @@ class LinearScores(NamedTuple):
         intercept = np.where(n_old > 0, to.T @ self.intercept + n_old - 1, _MARGIN)
         coef = np.ascontiguousarray(self.coef @ to)
         return LinearScores(coef, intercept, self.idf, self.least)
+
+
+def common_weight(X: sparse.csr_matrix) -> float:
+    """Return what a word weighs that all documents have, where labels are enough to tell.
+
+    The longer documents usually are, the less: they have others to go by.
+    """
+    n_words = np.diff(X.indptr)
+    usual = np.median(n_words[n_words > 0]) if X.nnz else 0.0
+    return _SHORT / max(_SHORT, float(usual))
 
 
 def fit_linear(
@@ -372,7 +382,7 @@ def clearly_better(A: sparse.csr_matrix, B: sparse.csr_matrix, membership: Any) 
     part = np.random.default_rng(0).permutation(len(column)) % _N_PARTS
     wrong = []
     for X in (A, B):
-        tfidf = LogTfIdf(COMMON).fit(X)
+        tfidf = LogTfIdf(common_weight(X)).fit(X)
         V, missed = tfidf.transform(X), np.ones(len(column))
         for i in range(_N_PARTS):
             rest, out = np.flatnonzero(part != i), np.flatnonzero(part == i)
