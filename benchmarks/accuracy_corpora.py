@@ -142,6 +142,15 @@ def kept_apart(data: Dataset, n: float, draw: int) -> Split:
     return Split(known, np.sort(drawn[n_new:]), np.sort(drawn[:n_new]))
 
 
+def half_of_classes(data: Dataset, n: float, draw: int) -> Split:
+    """Give `n` labels of each of half of the classes, which are drawn; all others are the pool."""
+    classes = sorted(set(data.labels))
+    drawn = set(np.random.default_rng(draw).permutation(classes)[: len(classes) // 2].tolist())
+    known = per_class(data, n, draw).known
+    known = known[[data.labels[i] in drawn for i in known]]
+    return Split(known, np.setdiff1d(np.arange(len(data)), known), np.empty(0, int))
+
+
 def share(data: Dataset, size: float, draw: int) -> Split:
     """Give a share of the labels, those of the training documents where there are such."""
     given, new = np.arange(len(data)), np.empty(0, int)
@@ -165,6 +174,7 @@ CORPORA = [
         "newsgroups-new", _newsgroups, kept_apart, (0, 7, 20, 67, 667), fixed=(),
         methods="taxonomy",
     ),
+    Corpus("newsgroups-half", _newsgroups, half_of_classes, (0, 7, 20, 67), methods="taxonomy"),
     Corpus(
         "newsgroups-20", lambda data: load_20newsgroups("18828", groups=20, data=data), per_class,
         (7, 20, 67),

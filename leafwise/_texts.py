@@ -74,7 +74,13 @@ def _as_string(text: Any, position: int) -> str:
     if isinstance(text, str):
         return str(text)
     if isinstance(text, bytes):
-        return text.decode()
+        try:
+            return text.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"Document {position} is bytes that are no UTF-8 ({error.reason} at "
+                f"{error.start}): decode it first, such as text.decode('latin-1')."
+            ) from None
     raise ValueError(
         f"Document {position} is of type {type(text).__name__}, expected a string. "
         'Replace missing texts by "".'

@@ -1,9 +1,9 @@
 """Labels in: whatever form they come in, to one row of weights per document.
 
 A label is a path, a node's name where only one node has it, or an integer. Without a taxonomy the
-labels themselves are the classes. Unlabelled documents are ``None`` (or "") among strings and -1
-among integers, which is scikit-learn's own convention; only where -1 and 1 are all there is, both
-are classes.
+labels themselves are the classes. Unlabelled documents are ``None`` (or "", NaN, or a column's own
+missing value), and -1 among integers, which is scikit-learn's own convention; only where -1 and 1
+are all there is, both are classes.
 """
 
 from __future__ import annotations
@@ -48,12 +48,16 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
             "fit requires y to be passed, but the target y is None. "
             "Expected a label per document, None where it is unknown."
         )
-    y = _as_lists(list(y) if isinstance(y, Iterator) else y)
+    y = _as_lists(_of_one_column(list(y) if isinstance(y, Iterator) else y))
     if _is_nested(y):
         y = [() if is_missing(several) else several for several in y]
         labels = _as_array([label for several in y for label in several])
         documents = np.repeat(np.arange(len(y)), [len(several) for several in y])
-        _refuse_nan(labels)
+        if labels.dtype.kind == "f" and np.isnan(labels).any():
+            raise LabelError(
+                "A list of labels has NaN in it: expected labels, or an empty list for a document "
+                "without a label."
+            )
         return Occurrences(labels, documents, len(y), False)
     if isinstance(y, list | tuple) and _any_is(y, str):
         y = np.array(y, dtype=object)  # numpy would make strings of numbers among them
@@ -68,19 +72,23 @@ def read_labels(y: Any, classes: Classes | None = None) -> Occurrences:
         documents = np.array([i for i, path in enumerate(paths) if path], np.int64)
         return Occurrences(_as_array([p for p in paths if p]), documents, len(y), True)
     y = column_or_1d(y, warn=True)
-    if y.dtype.kind == "O":
-        labelled = np.array([not is_missing(label) for label in y], bool)
-        y_known = _as_array(y[labelled].tolist())
-    else:
-        missing = {"i": -1, "U": ""}.get(y.dtype.kind)
-        if missing == -1 and _minus_one_is_a_class(y, classes):
-            missing = None
-        labelled = np.ones(len(y), bool) if missing is None else y != missing
-        y_known = y[labelled]
-    _refuse_nan(y_known)
-    if y_known.dtype.kind == "f":
-        check_classification_targets(y_known)  # numbers to be predicted, rather than classes
-    return Occurrences(y_known, np.flatnonzero(labelled), len(y), False)
+    documents = np.flatnonzero(~_missing(y))
+    labels = y[documents]
+    if y.dtype.kind in "OS":
+        labels = _as_array(labels.tolist())
+    if labels.dtype.kind == "f" and len(labels) < len(y) and _are_whole(labels):
+        labels = labels.astype(np.int64)  # what they were, before some were missing
+    if labels.dtype.kind == "i" and not _minus_one_is_a_class(labels, classes):
+        documents, labels = documents[labels != -1], labels[labels != -1]
+    if labels.dtype.kind == "f":
+        check_classification_targets(labels)  # numbers to be predicted, rather than classes
+    return Occurrences(labels, documents, len(y), False)
+
+
+def _of_one_column(y: Any) -> Any:
+    """Take the column of a data frame that has only one."""
+    is_frame = hasattr(y, "columns") and hasattr(y, "to_numpy")
+    return y[y.columns[0]] if is_frame and y.shape[1] == 1 else y
 
 
 def _as_lists(y: Any) -> Any:
@@ -91,7 +99,10 @@ def _as_lists(y: Any) -> Any:
         return y
     rows = y.to_list() if hasattr(y, "to_list") else list(y)
     rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
-    return rows if _any_is(rows, SEVERAL) else y
+    if _any_is(rows, SEVERAL):
+        return rows
+    # A column of integers, of which some are missing, would become one of floats.
+    return np.array(rows, dtype=object) if any(map(is_missing, rows)) else y
 
 
 def of_no_class(y: Any, n_documents: int) -> np.ndarray:
@@ -130,17 +141,24 @@ def is_missing(label: Any) -> bool:
     return isinstance(label, str | float) and (label == "" or label != label)
 
 
-def _refuse_nan(labels: np.ndarray) -> None:
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise LabelError(
-            "A label is NaN among numbers: expected None, or -1 among integers, for a document "
-            "without a label."
-        )
+def _missing(y: np.ndarray) -> np.ndarray:
+    if y.dtype.kind == "O":
+        return np.array([is_missing(label) for label in y], bool)
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    return y == "" if y.dtype.kind == "U" else np.zeros(len(y), bool)
+
+
+def _are_whole(numbers: np.ndarray) -> bool:
+    return bool(((numbers == np.trunc(numbers)) & (np.abs(numbers) < 2**53)).all())
 
 
 def _as_array(labels: list) -> np.ndarray:
     if any(label is None for label in labels):
         raise LabelError("A list of labels has None in it: expected labels, or an empty list.")
+    if _any_is(labels, bytes):
+        odd = next(label for label in labels if isinstance(label, bytes))
+        raise LabelError(f"Label {odd!r} is bytes, expected a string: label.decode() makes one.")
     array = np.array(labels)
     if array.ndim != 1:
         raise LabelError(f"Expected a label or a list of labels per document, got {labels[0]!r}.")
@@ -189,20 +207,24 @@ class Classes(NamedTuple):
         order = np.argsort(paths)
         return cls(taxonomy, nodes[order], paths[order], False)
 
-    def membership(self, labels: Occurrences) -> sparse.csr_matrix:
+    def membership(self, labels: Occurrences, unseen: bool = False) -> sparse.csr_matrix:
         """Return documents × columns: the weights of each document's labels.
 
         A document with several labels belongs to each in equal fractions (T 3.2.1); one without
-        a label has an empty row.
+        a label has an empty row. See `columns` for `unseen`.
         """
-        columns = self.columns(labels.labels)
+        columns = self.columns(labels.labels, unseen)
         n_labels = np.bincount(labels.documents, minlength=labels.n_documents)
         share = 1.0 / n_labels[labels.documents]
-        shape = (labels.n_documents, len(self.nodes))
+        shape = (labels.n_documents, max(len(self.nodes), columns.max(initial=-1) + 1))
         return sparse.csr_matrix((share, (labels.documents, columns)), shape)
 
-    def columns(self, labels: np.ndarray) -> np.ndarray:
-        """Return the column of each label."""
+    def columns(self, labels: np.ndarray, unseen: bool = False) -> np.ndarray:
+        """Return the column of each label.
+
+        With `unseen`, labels and nodes that are no class have a column each after those of the
+        classes; else they are refused. What is no node of a tree is refused always.
+        """
         if not len(labels):
             return np.empty(0, np.int64)
         distinct, inverse = np.unique(labels, return_inverse=True)
@@ -224,7 +246,9 @@ class Classes(NamedTuple):
             column_of_node[self.nodes] = np.arange(len(self.nodes))
             columns = column_of_node[nodes]
             missing = columns < 0
-        if missing.any():
+        if unseen:
+            columns[missing] = len(self.nodes) + np.arange(np.count_nonzero(missing))
+        elif missing.any():
             raise LabelError(
                 f"Label {distinct[missing][0].item()!r} is not among the {len(self.names)} classes "
                 "of this model. They are the taxonomy's nodes, or those given as `nodes`; without "

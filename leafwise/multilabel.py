@@ -228,7 +228,8 @@ class MultiLabelClassifier(MetaEstimatorMixin, BaseEstimator):
             raise LabelError("No document's labels are known, so there is nothing to score.")
         names, last = labels.labels, _last_step(self.estimator_)
         if isinstance(last, NodeClassifier) and not last._plain:
-            names = last._classes.names[last._classes.columns(names)]
+            nodes = Classes.of_taxonomy(last.taxonomy_)
+            names = nodes.names[nodes.columns(names)]
         every, column = np.unique(np.concatenate([self.classes_, names]), return_inverse=True)
         shape = (labels.n_documents, len(every))
         mine, theirs = np.split(column, [len(self.classes_)])

@@ -11,9 +11,9 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models._base import BLOCK_SCORES
+from leafwise.models._choosing import ENOUGH_LABELS, MANY_LABELS, SAMPLE, n_fifths
 from leafwise.models._counts import CountClassifier, TableClassifier
 from leafwise.models._dirichlet_tree import MOST_CLASSES
-from leafwise.models._staged import ENOUGH_LABELS, MANY_LABELS, SAMPLE, n_fifths
 from leafwise.models._stages import MOST, MOST_WORK
 from leafwise.models.dirichlet import HierarchicalDirichlet
 from leafwise.models.naive_bayes import NaiveBayes

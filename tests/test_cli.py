@@ -1283,6 +1283,13 @@ def test_demo(tmp_path):
     assert os.listdir(tmp_path) == ["demo.svg"]
 
 
+def test_the_demo_draws_svg_alone(call, folder):
+    with nothing_changes(folder):
+        done = call("demo", "--picture", "d.png")
+    assert (done.code, done.out) == (3, b"")
+    assert "Cannot draw d.png: name a file that ends in .svg." in done.err
+
+
 def test_help_loads_nothing_heavy():
     heavy = {"numpy", "scipy", "sklearn", "numba", "pyarrow", "yaml", "pandas", "rdflib"}
     heavy |= {"fastapi", "uvicorn", "jinja2", "sqlite3"}
@@ -1618,6 +1625,11 @@ def test_classify_writes_several_labels_where_it_learned_several(call, tmp_path)
     written = list(csv.DictReader(again.read_text().splitlines()))
     assert [row["labels"] for row in written] == ["art;food", "food"]
     assert call("evaluate", again, "--model", kept).code == 0
-    refused = call("classify", docs, "--stop")
+    for given in ((docs,), (new, "--model", kept)):
+        refused = call("classify", *given, "--stop")
+        assert refused.code == 2
+        assert "one label per document" in refused.err
+        assert "Counted" not in refused.err  # it was known before the work
+    refused = call("classify", docs, "--stop", "--memory", "4GiB")
     assert refused.code == 2
     assert "one label per document" in refused.err

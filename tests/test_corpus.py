@@ -296,6 +296,14 @@ def test_nul_characters_are_kept(tmp_path):
     assert Corpus(put(tmp_path / "d.csv", b"text\nab\0cd\n")).read().texts == ["ab\0cd"]
 
 
+def test_a_nul_beside_a_byte_that_is_no_character_costs_no_more_than_that(tmp_path):
+    for rows in (b"ab\0cd\n\xff\ngood\n", b"ab\0cd\n\xff\n" + 3000 * b"good\n" + 2 * b"ab\0cd\n"):
+        path = put(tmp_path / "d.csv", b"text\n" + rows)
+        with pytest.raises(CorpusError, match=r"line 3: byte 0xFF after .* is not utf-8"):
+            Corpus(path).read()
+        assert Corpus(path, skip_bad=True).read().texts[:2] == ["ab\0cd", "good"]
+
+
 # ---- columns and labels -------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from sklearn.exceptions import DataConversionWarning
 from leafwise.exceptions import LabelError
 from leafwise.labels import Classes, of_no_class, read_labels
 from leafwise.models.naive_bayes import NaiveBayes
+from leafwise.multilabel import MultiLabelClassifier
 from leafwise.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_dict({"a": {"x": None, "y": None}, "b": {"z": None}})
@@ -68,13 +69,50 @@ def test_several_labels_may_come_in_any_collection():
         assert of_no_class(y, 4).tolist() == [False, False, True, False]
 
 
-def test_nan_among_numbers_says_how_to_leave_a_label_out():
-    nan, message = float("nan"), "A label is NaN among numbers: expected None, or -1 among integers"
-    for y in ([0, 1, nan], np.array([0, 1, nan]), [[0], [1], [nan]]):
-        with pytest.raises(LabelError, match=message):
-            read_labels(y)
-    for y in ([0, 1, None], [0, 1, -1], [[0], [1], nan]):
-        assert membership(y)[1].tolist() == [[1, 0], [0, 1], [0, 0]]
+def test_a_missing_number_is_an_unknown_label():
+    nan = float("nan")
+    for y in ([0, 1, nan], np.array([0, 1, nan]), [0, 1, None], [0, 1, -1], [[0], [1], nan]):
+        classes, weights = membership(y)
+        assert weights.tolist() == [[1, 0], [0, 1], [0, 0]]
+        assert classes.names.dtype.kind == "i"
+    assert membership([0, 1, None, -1])[1].sum(axis=1).tolist() == [1, 1, 0, 0]
+    with pytest.raises(LabelError, match="A list of labels has NaN in it: expected labels, or an"):
+        read_labels([[0], [1], [nan]])
+
+
+def test_missing_integers_of_a_column_are_unknown_labels():
+    import pandas as pd
+    import polars as pl
+
+    large = 2**60 + 1  # which no float holds
+    for column in (
+        pd.Series([3, None, large], dtype="Int64"),
+        pl.Series([3, None, large]),
+        pd.Series([3, pd.NA, large], dtype=object),
+    ):
+        classes, weights = membership(column)
+        assert classes.names.tolist() == [3, large]
+        assert weights.tolist() == [[1, 0], [0, 0], [0, 1]]
+    assert membership(pd.Series([3, None, 5]))[0].names.tolist() == [3, 5]
+    nodes = membership(pd.Series([3, None, 5]), Classes.of_taxonomy(TREE))[1]
+    assert nodes.sum(axis=1).tolist() == [1, 0, 1]
+
+
+def test_a_column_of_missing_values_has_no_labels():
+    import pandas as pd
+    import polars as pl
+
+    for column in (
+        pd.Series([np.nan] * 3),
+        pd.Series([pd.NA] * 3, dtype=object),
+        pd.Series([None] * 3, dtype="Int64"),
+        pd.Series([None] * 3, dtype="string"),
+        pl.Series([None] * 3),
+        pl.Series([None] * 3, dtype=pl.Int64),
+        np.full(3, np.nan),
+    ):
+        labels = read_labels(column)
+        assert (len(labels.labels), labels.n_documents) == (0, 3)
 
 
 def test_missing_labels_in_many_forms():
@@ -116,6 +154,37 @@ def test_nodes_can_be_restricted():
     assert Classes.of_taxonomy(TREE, ["b", "x"]).names.tolist() == ["a/x", "b"]
 
 
+def test_a_frame_of_one_column_is_that_column():
+    import pandas as pd
+    import polars as pl
+
+    for frame in (pd.DataFrame, pl.DataFrame):
+        assert read_labels(frame({"label": ["x", None]})).documents.tolist() == [0]
+        assert read_labels(frame({"label": [["x", "y"], ["x"]]})).documents.tolist() == [0, 0, 1]
+
+
+def test_an_unseen_label_has_a_column_of_its_own():
+    classes = Classes.of_labels(read_labels(["p", "q"]))
+    labels = read_labels([["q", "r"], ["o"], ["r"]])
+    columns = classes.membership(labels, unseen=True).toarray() > 0
+    assert columns.astype(int).tolist() == [[0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1]]
+    leaves = Classes.of_taxonomy(TREE, "leaves")
+    inner = leaves.membership(read_labels(["a", "x"]), unseen=True)
+    assert inner.toarray().tolist() == [[0, 0, 0, 1], [1, 0, 0, 0]]
+    with pytest.raises(LabelError, match='No node is called "a/w"'):
+        leaves.membership(read_labels(["a/w"]), unseen=True)
+
+
+def test_a_node_that_is_no_class_counts_as_wrong():
+    X, y = np.array([[3, 0], [0, 3]] * 4), ["a/x", "b/z"] * 4
+    model = NaiveBayes(taxonomy=TREE, nodes="leaves").fit(X, y)
+    assert model.score(X, ["a", *y[1:]]) == 7 / 8
+    several = MultiLabelClassifier(model, cv=2).fit(X, y)
+    assert several.score(X, [[one, "a"] for one in y]) < several.score(X, y) == 1
+    with pytest.raises(LabelError, match='No node is called "a/w"'):
+        several.score(X, ["a/w", *y[1:]])
+
+
 def test_a_column_vector_is_flattened_with_a_warning():
     with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
         assert read_labels(np.array([[1], [2]])).labels.tolist() == [1, 2]
@@ -128,6 +197,8 @@ def test_a_column_vector_is_flattened_with_a_warning():
         (np.array([0, 6]), "Labels are node numbers from 0 to 6, expected 0 to 5"),
         (np.array([-2, 1]), "Labels are node numbers from -2 to 1"),
         (["a/x", 3], "strings or integers, not both: 3 is among strings"),
+        (["a/x", b"b"], r"Label b'b' is bytes, expected a string: label\.decode\(\) makes one"),
+        (np.array([b"a/x"]), "Label b'a/x' is bytes, expected a string"),
         ([["a/x", ["b"]]], "inhomogeneous|a label or a list of labels"),
         ([["a/x"], "b"], "Document 1 has the label 'b', others have lists"),
     ],

@@ -222,7 +222,7 @@ def test_common_words_weigh_less_in_longer_documents():
         return sparse.csr_matrix(np.arange(100) < np.array(lengths)[:, None], dtype=float)
 
     assert stages.common_weight(of_lengths(3, 20, 40)) == 1.0
-    assert stages.common_weight(of_lengths(0, 0, 40, 80, 90)) == 0.25  # those of no word say nothing
+    assert stages.common_weight(of_lengths(0, 0, 40, 80, 90)) == 0.25
     assert stages.common_weight(of_lengths(0, 0)) == 1.0
 
 

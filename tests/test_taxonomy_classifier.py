@@ -1,13 +1,18 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from scipy.special import softmax
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
 
 import leafwise as lw
 from leafwise.exceptions import LabelError, ModelFileError
 from leafwise.keywords import read_keywords
 from leafwise.labels import Classes, read_labels
-from leafwise.models import _base, _belief, _scored, _staged, taxonomy_classifier
+from leafwise.models import _base, _belief, _choosing, _scored, _staged, taxonomy_classifier
 from leafwise.threads import limited
 
 
@@ -105,7 +110,7 @@ def test_temperature_makes_it_as_sure_as_the_keywords_agree(pets, pet_texts):
 
 def test_held_out_labels_decide_about_the_pool(pets, monkeypatch):
     """Unlabelled documents full of misleading keywords: with enough labels they are left out."""
-    monkeypatch.setattr(_staged, "ENOUGH_LABELS", 20)
+    monkeypatch.setattr(_choosing, "ENOUGH_LABELS", 20)
     rng = np.random.default_rng(0)
     words = {
         path: [f"{path[-3:]}{i}" for i in range(20)] for path in ("animals/cats", "animals/dogs")
@@ -253,6 +258,12 @@ def test_keywords_that_are_in_no_document_are_named(pet_texts):
         ({"counter": str}, "counter=.*: expected a WordCounter"),
         ({"spread": "yes"}, "spread='yes': expected one of"),
         ({"keywords": ["cat"]}, "keywords=.*: expected one of"),
+        (
+            {"linear": LogisticRegression},
+            "linear=.*: expected True, False or a classifier, such as",
+        ),
+        ({"linear": SVC(kernel="linear")}, r"classifier with coef_ .* of each class, such as Lin"),
+        ({"encoder": lambda texts: [[]] * len(texts)}, r"an array of shape \(16, 0\) for 16 texts"),
     ],
 )
 def test_wrong_settings(settings, message, pets, pet_texts):
@@ -271,6 +282,10 @@ def test_wrong_calls(pets, pet_texts):
         lw.TaxonomyClassifier().fit(pet_texts)
     with pytest.raises(ValueError, match="not fitted yet"):
         lw.TaxonomyClassifier(pets).predict(pet_texts)
+    with pytest.raises(ValueError, match=r"k=1\.5: expected a number of nodes of at least 1"):
+        lw.TaxonomyClassifier(pets).fit(pet_texts).top_k(pet_texts, 1.5)
+    with pytest.raises(ValueError, match="Expected a list of texts, got None"):
+        lw.TaxonomyClassifier(pets).fit(pet_texts).predict(None)
     with pytest.raises(LabelError, match="is not among the 4 classes"):
         lw.TaxonomyClassifier(pets).fit(pet_texts).explain("cat", "animals")
 
@@ -305,12 +320,118 @@ def test_scikit_learn_scorers_find_their_columns(pets, pet_texts, pet_labels):
     assert loss.mean() > -1.2  # chance is -1.39
 
 
-def test_a_failed_fit_leaves_no_half_of_the_last_one(pets, pet_texts):
+def test_what_is_wrong_with_texts_and_labels_leaves_the_last_fit_as_it_was(pets, pet_texts):
     model = lw.TaxonomyClassifier(pets).fit(pet_texts)
-    with pytest.raises(LabelError, match="No node is called"):
-        model.fit(pet_texts[:8], ["nowhere"] * 8)
-    with pytest.raises(ValueError, match="not fitted yet"):
-        model.predict(pet_texts)
+    before, few = model.predict_proba(pet_texts), pet_texts[:8]
+    for texts, labels, settings, message in (
+        (few, ["nowhere"] * 8, {}, "No node is called"),
+        (few, [None] * 7, {}, "Got 8 texts and 7 labels"),
+        ([*few, None], None, {}, "Document 8 is of type NoneType, expected a string"),
+        (None, None, {}, "Expected a list of texts, got None"),
+        ([], None, {}, "There are no texts"),
+        (few, None, {"keywords": False}, "there is nothing to learn from"),
+        (few, None, {"several": True}, "several=True: expected some labels"),
+        (few, None, {"model": lw.HierarchicalDirichlet(sigma=0)}, "sigma=0: expected a number"),
+        (few, None, {"encoder": lambda texts: [[]] * 8}, r"an array of shape \(8, 0\) for 8 texts"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.set_params(**settings).fit(texts, labels)
+        model.set_params(keywords=True, several="auto", model=None, encoder=None)
+        np.testing.assert_array_equal(model.predict_proba(pet_texts), before)
+        assert len(model.transduction_) == 16
+        assert len(model.query(2)) == 2
+
+
+def test_a_failed_fit_leaves_no_half_of_the_last_one(pets, pet_texts):
+    def interrupt(*what):
+        raise KeyboardInterrupt
+
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts)
+    model.on_progress = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(pet_texts[:8])
+    for ask in (
+        model.predict,
+        model.query,
+        lambda texts: model.explain(texts[0]),
+        lambda texts: model.node_words("animals/cats"),
+    ):
+        with pytest.raises(ValueError, match="The last fit failed, so there is nothing to go on"):
+            ask(pet_texts)
+    assert not hasattr(model, "transduction_")
+    assert not hasattr(model, "report_")
+    model.on_progress = None
+    assert len(model.fit(pet_texts).predict(pet_texts)) == 16
+
+
+def test_neither_a_copy_nor_a_pickle_keeps_what_is_called_on_the_way(pets, pet_texts):
+    model = lw.TaxonomyClassifier(pets)
+    model.on_progress = lambda *what: None
+    model.fit(pet_texts)
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert again.on_progress is None
+        np.testing.assert_array_equal(
+            again.predict_proba(pet_texts), model.predict_proba(pet_texts)
+        )
+    assert model.on_progress is not None
+
+
+def test_a_label_that_was_not_learned_counts_as_wrong(pets, pet_texts, pet_labels):
+    from sklearn.model_selection import KFold, cross_val_score
+    from sklearn.pipeline import make_pipeline
+
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts, pet_labels)
+    assert model.score(pet_texts, ["animals", *pet_labels[1:]]) == 15 / 16
+    with pytest.raises(LabelError, match='No node is called "animals/cat"'):
+        model.score(pet_texts, ["animals/cat", *pet_labels[1:]])
+    rare = ["rare", *pet_labels[1:]]
+    parts = KFold(4, shuffle=True, random_state=0)
+    for one in (lw.TaxonomyClassifier(), make_pipeline(lw.WordCounter(), lw.NaiveBayes())):
+        found = cross_val_score(one, pet_texts, rare, cv=parts, error_score="raise")
+        assert 0 < found.min() < 1
+
+
+def test_a_label_that_was_not_learned_is_missed_among_several(pets, pet_texts, pet_labels):
+    labels = [[label] for label in pet_labels]
+    labels[0] = ["animals/cats", "animals/dogs"]
+    model = lw.TaxonomyClassifier(pets).fit(pet_texts, labels)
+    n_found = sum(map(len, model.predict(pet_texts)))
+    n_right = model.score(pet_texts, labels) * (n_found + 17) / 2
+    more = [[*labels[0], "animals", "vehicles", "animals"], *labels[1:]]
+    assert model.score(pet_texts, more) == pytest.approx(2 * n_right / (n_found + 19))
+
+
+def test_bytes_are_texts(pets, pet_texts):
+    model = lw.TaxonomyClassifier(pets).fit([text.encode() for text in pet_texts])
+    assert model.predict([b"a dog"]).tolist() == model.predict(["a dog"]).tolist()
+    assert model.explain(b"a dog") == model.explain("a dog")
+
+
+@pytest.mark.parametrize("times", [4, 20])  # the second is enough for linear scores
+def test_of_no_texts_none_is_to_be_labelled_next(pets, pet_texts, times):
+    model = lw.TaxonomyClassifier(pets).fit(times * pet_texts)
+    assert (model.coef_ is None) == (times == 4)
+    assert model.query(3, texts=[]).tolist() == []
+
+
+def test_a_polars_column_has_the_type_of_the_classes(pets, pet_texts, pet_labels):
+    pl = pytest.importorskip("polars")
+    model = lw.TaxonomyClassifier(pets, min_confidence=1).fit(pet_texts)
+    model.set_output(transform="polars")
+    for texts in (["of the"], []):
+        assert model.predict(texts).dtype == pl.String
+    numbers = lw.TaxonomyClassifier().fit(pet_texts, [i // 8 for i in range(16)])
+    assert numbers.set_output(transform="polars").predict([]).dtype == pl.Int64
+    several = lw.TaxonomyClassifier(pets, several=True).fit(pet_texts, pet_labels)
+    assert several.set_output(transform="polars").predict([]).dtype == pl.List(pl.String)
+
+
+def test_stop_changes_nothing_where_there_are_several_nodes(pets, pet_texts, pet_labels):
+    model = lw.TaxonomyClassifier(pets, several=True).fit(pet_texts, pet_labels)
+    usual = model.predict(pet_texts)
+    assert model.set_params(stop="confident").predict(pet_texts) == usual
+    sure = model.set_params(min_confidence=1.0).predict(pet_texts)
+    assert sure == [()] * 16
 
 
 # ---- neighbours and linear scores ---------------------------------------------------------------
@@ -417,7 +538,7 @@ def test_linear_scores_are_explained(many):
 @pytest.mark.parametrize("limit", ["MOST", "MOST_WORK"])
 def test_a_large_tree_has_the_model_alone(many, monkeypatch, limit):
     tree, texts, _, few = many
-    monkeypatch.setattr(_staged, limit, 1000)
+    monkeypatch.setattr(_choosing, limit, 1000)
     model = lw.TaxonomyClassifier(tree).fit(texts, few)
     assert model.coef_ is None
 
@@ -447,7 +568,7 @@ def test_doubt_is_shared_among_all():
 def test_the_likeliest_temperature_and_doubt_are_found():
     """Labels drawn as sure as said, twice as unsure, and with a part drawn blindly."""
     rng = np.random.default_rng(0)
-    z = rng.normal(size=(20_000, 4)) * 3
+    z = rng.normal(size=(100_000, 4)) * 3  # enough to overcome what is usual
     for temperature, doubt in ((1.0, 0.0), (2.0, 0.0), (1.0, 0.2), (2.0, 0.2)):
         p = doubt / 4 + (1 - doubt) * softmax(z / temperature, axis=1)
         drawn = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)

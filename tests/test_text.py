@@ -334,6 +334,7 @@ def test_wrong_settings(settings, message):
         ("one text", "Expected a list of texts, got one string"),
         (["fine", None], "Document 1 is of type NoneType, expected a string"),
         ([3.5], "Document 0 is of type float"),
+        (["fine", b"caf\xe9"], "Document 1 is bytes that are no UTF-8"),
         ([], "No word is left to count in 0 documents"),
         (["", "."], "No word is left to count in 2 documents"),
     ],

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 import leafwise as lw
 from leafwise import taxonomy_changes as changes
@@ -290,10 +291,18 @@ def test_two_labels_for_a_model_of_one_are_refused(model, many):
 def test_a_failed_fit_is_not_gone_on_from(many, tmp_path):
     tree, texts, y, few = many
     model = lw.TaxonomyClassifier(tree).fit(texts, few)
-    with pytest.raises(LabelError):
-        model.fit(texts, ["nowhere"] * 240)
-    with pytest.raises(ValueError, match="The last fit failed"):
+
+    def interrupt(what, done, total):
+        raise KeyboardInterrupt
+
+    model.on_progress = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(texts, few)
+    model.on_progress = None
+    with pytest.raises(NotFittedError, match="The last fit failed"):
         model.partial_fit(texts[:1], y[:1])
+    with pytest.raises(NotFittedError, match="The last fit failed"):
+        model.change_taxonomy(tree)
     for one in (model, lw.TaxonomyClassifier(tree)):
         with pytest.raises(lw.exceptions.ModelFileError, match="not fitted"):
             one.save(tmp_path / "m")

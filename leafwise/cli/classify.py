@@ -14,7 +14,7 @@ import typer
 from leafwise.atomic import check_writable
 from leafwise.cli.codes import INTERRUPTED
 from leafwise.cli.ending import Terminated
-from leafwise.cli.learning import learn
+from leafwise.cli.learning import learn, refuse_several
 from leafwise.cli.opening import (
     added_columns,
     bad_rows_file,
@@ -132,6 +132,8 @@ def classify(
     if save_model is not None:
         check_writable(save_model)  # now, rather than after the work
     given = load_model(model) if model else None
+    if given is not None and given.several_ and stop:
+        refuse_several()
     tree = given.taxonomy_ if given else load_taxonomy(taxonomy)
     check_language(language)
     room = _room(memory)
@@ -142,7 +144,9 @@ def classify(
             scheduler,
             docs,
             output,
-            prepare=lambda every: settle(given or _learned(every, tree, language, memory or LARGE)),
+            prepare=lambda every: settle(
+                given or _learned(every, tree, language, memory or LARGE, stop)
+            ),
             tree=tree,
             skip_bad=skip_bad,
             bad_rows=bad_rows,
@@ -169,7 +173,7 @@ def classify(
         if ready is None and unfinished is not None and unfinished.begun:
             ready = load_model(Path(unfinished.learned()))
         elif ready is None:
-            ready = _learned(corpus, tree, language, memory)
+            ready = _learned(corpus, tree, language, memory, stop)
             if unfinished is not None:
                 ready.save(unfinished.model)
         settle(ready)
@@ -190,9 +194,9 @@ def classify(
 
 
 def _learned(
-    corpus: Any, tree: Taxonomy | None, language: str, memory: str | None
+    corpus: Any, tree: Taxonomy | None, language: str, memory: str | None, one_label: bool
 ) -> TaxonomyClassifier:
-    ready = learn(corpus, tree, language, memory=memory)
+    ready = learn(corpus, tree, language, memory=memory, one_label=one_label)
     say(*ready.report_)
     return ready
 
@@ -204,7 +208,7 @@ def _settled(
     if save_model is not None:
         ready.save(save_model)
     if ready.several_ and stop:
-        usage("--stop is for one label per document; these have several.")
+        refuse_several()
     if min_confidence is not None or stop:
         ready.set_params(min_confidence=min_confidence, stop="confident" if stop else None)
     return ready

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from leafwise.cli.talking import progress, say, showing
+from leafwise.cli.talking import progress, say, showing, usage
 from leafwise.exceptions import LeafwiseError, TaxonomyError
 
 if TYPE_CHECKING:
@@ -42,7 +42,12 @@ def learn(
     language: str,
     nodes: Any = "auto",
     memory: str | None = None,
+    one_label: bool = False,
 ) -> TaxonomyClassifier:
+    """Learn from documents. With `one_label`, end where one has several, before the work.
+
+    Below a bound of memory, that is seen after it.
+    """
     if tree is None:
         tree = tree_of_labels(corpus)
     if memory is not None:
@@ -51,15 +56,23 @@ def learn(
         with showing() as show, data_errors():
             model = classifier(tree, language, nodes)
             return streams.fit(model, corpus, memory=memory, on_progress=show)
+    from leafwise.corpus_columns import several_labels
+
     labels: list[tuple[str, ...]] = []
 
     def texts() -> Iterator[str]:
         for batch in corpus.batches():
+            if one_label and any(several_labels(given, tree) for given in batch.labels):
+                refuse_several()
             labels.extend(batch.labels)
             yield from batch.texts
 
     with progress("Reading", corpus) as show:
         return fit(tree, texts(), labels, language, nodes, show)
+
+
+def refuse_several() -> NoReturn:
+    usage("--stop is for one label per document; these have several.")
 
 
 def fit(

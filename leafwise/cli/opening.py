@@ -75,13 +75,19 @@ def read_sizes(text: str | None, least: int = 1) -> list[int] | None:
 
 
 def check_picture(path: Path) -> None:
-    check_writable(path)
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise OutputError(f"Cannot draw {path}: name a file that ends in .png, .svg or .pdf.")
+    check_ending(path, ".png", ".svg", ".pdf")
     if find_spec("matplotlib") is None:
         raise OutputError(
             f'Cannot draw {path}: that needs matplotlib. pip install "leafwise[plot]"'
         )
+
+
+def check_ending(path: Path, *endings: str) -> None:
+    """Refuse a picture that cannot be written, or of another kind than those that can be drawn."""
+    check_writable(path)
+    if path.suffix.lower() not in endings:
+        known = " or ".join(filter(None, [", ".join(endings[:-1]), endings[-1]]))
+        raise OutputError(f"Cannot draw {path}: name a file that ends in {known}.")
 
 
 _CODES = {

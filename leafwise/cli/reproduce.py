@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from leafwise.cli.opening import read_sizes
+from leafwise.cli.opening import check_ending, read_sizes
 from leafwise.cli.talking import say, steps, usage
 from leafwise.exceptions import LeafwiseError
 
@@ -22,6 +22,8 @@ def demo(
 
     No label is used: only the words in the names of sections and modules.
     """
+    if picture is not None:
+        check_ending(picture, ".svg")  # now, rather than after the work
     from leafwise.demo import show
 
     show(picture)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from numbers import Integral
 from os import PathLike
 from typing import Any
 
@@ -86,10 +87,13 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
         return top_of(self.predict_proba(X), self.classes_, k)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of documents put on one of their nodes; unlabelled ones do not count."""
+        """Return the share of documents put on one of their nodes; unlabelled ones do not count.
+
+        A label that was not learned, or a node that is no class, counts as wrong.
+        """
         best = self._best(X)
         classes = self._classes
-        membership = classes.membership(read_labels(y, classes))
+        membership = classes.membership(read_labels(y, classes), unseen=True)
         check_consistent_length(best, range(membership.shape[0]))
         labelled = np.diff(membership.indptr) > 0
         if not labelled.any():
@@ -168,8 +172,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):
 
 def top_of(proba: np.ndarray, classes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the k most probable classes of each document and their probabilities, best first."""
-    if k < 1:
-        raise ValueError(f"k={k}: expected a number of nodes of at least 1.")
+    if not isinstance(k, Integral) or k < 1:
+        raise ValueError(f"k={k!r}: expected a number of nodes of at least 1.")
     k = min(k, proba.shape[1])
     best = np.argpartition(-proba, k - 1, axis=1)[:, :k] if k < proba.shape[1] else None
     if best is None:

@@ -16,6 +16,8 @@ class Framed:
 
     report_: list[str]
     taxonomy_: Any
+    classes_: np.ndarray
+    several_: bool
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what results are: arrays ("default"), or series and frames of pandas or polars.
@@ -61,8 +63,10 @@ class Framed:
         library = _library(kind)
         if columns is None:
             values = [None if one is None else _plain(one) for one in found]
-            if kind == "polars":
-                return library.Series(name, values)
+            if kind == "polars":  # of the type of the classes, also where there is none
+                dtype = library.Series(self.classes_.tolist()).dtype
+                dtype = library.List(dtype) if self.several_ else dtype
+                return library.Series(name, values, dtype=dtype)
             return library.Series(values, index=_index(X), name=name, dtype=object)
         names = [str(column) for column in columns]
         if kind == "polars":

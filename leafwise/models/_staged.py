@@ -1,12 +1,8 @@
-"""How `TaxonomyClassifier` learns from counts: which stages help, and how sure to be.
-
-Labels that are held out decide, where there are enough of them; else how far the stages agree.
-"""
+"""How `TaxonomyClassifier` learns from counts in one of its ways: which stages there are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import ceil
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,68 +12,32 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 
 from leafwise.keywords import Keywords
-from leafwise.models._base import BLOCK_SCORES
-from leafwise.models._belief import (
-    Belief,
-    believe_agreement,
-    believe_one,
-    believe_several,
-    clearly_worse,
-    errors,
-)
-from leafwise.models._counts import best_columns, keys_of
+from leafwise.models._belief import Belief
+from leafwise.models._counts import best_columns
 from leafwise.models._evidence import First
-from leafwise.models._progress import Steps
 from leafwise.models._scored import MODEL, ScoredClassifier
 from leafwise.models._stages import (
     EXACT,
-    MOST,
-    MOST_WORK,
     OWN,
     SPREAD,
     LinearScores,
     agreement,
-    common_weight,
-    cuts_of_labels,
     first_sorting,
     learn_anew,
     learn_several,
     trust,
 )
 from leafwise.models._sums import scale_rows
-from leafwise.models._thresholds import deal
 from leafwise.models.dirichlet import HierarchicalDirichlet
 from leafwise.models.graph import average_graphs, neighbor_graph
 from leafwise.models.harmonic import HarmonicClassifier
 
-ENOUGH_LABELS = 50  # from here on some are held out, to learn how far the model can be believed
-MANY_LABELS = 1000  # from here on some parts of them do; with fewer, each part in turn
-_N_PARTS = 4
-_ENOUGH_HELD_OUT = 500  # labels, for which so many parts are needed
-_HOPELESS = 4.0  # standard errors, by which a way is worse that is not tried on more parts
-_LARGE = 40_000_000  # words in documents, times nodes, from which on there are two parts
-SAMPLE = 5_000  # documents that tell as much about that as all of them would
-_FEW_DOCUMENTS = 100  # below, neighbours and linear scores tell nothing
-_MODEL_ALONE = 0.2  # the same where nothing was spread: all that they know is from the model
+MODEL_ALONE = 0.2  # what the model counts where nothing was spread: all that is known is from it
 _ROUNDS = 5  # of EM in which a model learns: after more it has drifted away from its keywords
 _AS_GOOD = 5  # labels per class that are as good to begin with as keywords
-_WAYS = {  # of learning from documents, the first preferred where nothing speaks against it
-    "all": "neighbours and linear scores help",
-    "mostly": "neighbours and linear scores help, together with some scores that ask no neighbours",
-    "evenly": "neighbours help, beside linear scores that ask none",
-    "partly": "neighbours help a little, beside linear scores that ask none",
-    "words": "neighbours did not help, and are left out",
-    "several": "linear scores say which nodes other documents have, and learn from them",
-    "model": "neighbours and linear scores did not help, and are left out",
-    "labels": "unlabelled documents did not help, and are left out",
-}
-_FITTED_IN_TURN = "labels", "several", "words", "model", "all", "mostly", "evenly", "partly"
-_GO_ON_FROM = {"several": "labels", "words": "labels", "all": "model"}
-# What linear scores count that ask no neighbours.
-_APART = {"all": 0.0, "mostly": 1 / 3, "evenly": 0.5, "partly": 0.8}
+# What linear scores count that ask no neighbours, in ways that have both.
+APART = {"all": 0.0, "mostly": 1 / 3, "evenly": 0.5, "partly": 0.8}
 _LABELS_MODEL = 0.04  # what a model of labels alone counts beside them, where there are no keywords
-_BETWEEN = 1.0  # standard errors that decide between these: they differ little
-_MUCH = 0.5  # trust in neighbours
 
 
 class Counted(NamedTuple):
@@ -123,85 +83,6 @@ class StagedClassifier(ScoredClassifier):
     model: HierarchicalDirichlet | None
     spread: Any
     linear: Any
-    on_progress: Callable[[str, int, int], None] | None = None
-
-    def _fit_counted(self, counted: Counted) -> list[str]:
-        """Fit, deciding which stages help, and how far to believe the result; say how.
-
-        With enough labels some are held out first, and decide. With few, the preferred way is
-        taken, and it is as sure as its parts agree.
-        """
-        self.learned_keys_ = np.unique(keys_of(counted.X))
-        n_labelled = len(counted.labelled)
-        ways = self._ways(counted)
-        with_graph = "all" in ways and n_labelled < counted.X.shape[0]
-        parts = self._parts(counted) if n_labelled >= ENOUGH_LABELS else []
-        if "several" in ways and parts:
-            known = counted.labelled
-            counted = counted._replace(
-                cuts=cuts_of_labels(counted.X[known], counted.membership[known])
-            )
-        if parts and not self.several_:
-            counted = counted._replace(least=common_weight(counted.X))
-        n_fits = len(parts) * sum(not _APART.get(way) for way in ways)
-        step = Steps(self.on_progress, with_graph + n_fits + 1)
-        graph = None
-        if with_graph:
-            graph = self._graph(counted)
-            step()
-        if not parts:
-            fitted = self._fit_stages(counted, graph, ways[0])
-            step()
-            said = _said_of_neighbours(fitted.agreed) if ways[0] == "all" else []
-            return [*said, f"Probabilities are set by {self._believe(counted, fitted)}."]
-        found = self._hold_out(counted, graph, ways, parts, step)
-        if "mostly" in ways and trust(max(one.agreed for one in found.values())) >= _MUCH:
-            # Where neighbours can be trusted, scores that ask none have little to add.
-            ways = sorted(ways, key=lambda way: _APART.get(way, 1.0))
-        # Few labels tell little: without a clear sign against it, the first way is taken.
-        wrong = {way: one.wrong for way, one in found.items()}
-        way = min(wrong, key=lambda way: (clearly_worse(wrong, way), ways.index(way)))
-        if way in _APART:
-            wrong = {one: wrong[one] for one in _APART if one in wrong}
-            way = min(wrong, key=lambda one: (clearly_worse(wrong, one, _BETWEEN), ways.index(one)))
-        self._fit_stages(counted, graph, way, {one: found[one].sigma for one in found})
-        step()
-        self._belief = found[way].belief
-        n_held_out = n_of(len(wrong[way]), "label" if not self.several_ else "document")
-        said = []
-        if len(ways) > 1 and not (way == "model" and "all" not in ways):
-            text = _WAYS[way] if graph is not None or way != "all" else "linear scores help"
-            said = [f"{text[0].upper()}{text[1:]}: so say {n_held_out} held out."]
-        what = "Probabilities are" if not self.several_ else "Thresholds and probabilities are"
-        said.append(f"{what} set by {n_held_out} held out.")
-        if not self.at_least_one_:
-            said.append("A text below all of them gets no node: the closest was too often wrong.")
-        return said
-
-    def _ways(self, counted: Counted) -> list[str]:
-        """Return the ways of learning that come into question, the preferred one first."""
-        X, n_classes = counted.X, len(self.nodes_)
-        feasible = max(X.shape) * n_classes <= MOST and X.nnz * n_classes <= MOST_WORK
-        every = self.spread is not False and X.shape[0] >= _FEW_DOCUMENTS and feasible
-        if every and (self.spread is True or isinstance(self.spread, HarmonicClassifier)):
-            return ["all"]
-        some = len(counted.labelled) < X.shape[0]
-        words = every and some
-        several = words and self.several_ and self.linear is True
-        usable = {"all": every, "words": words, "several": several, "model": True, "labels": some}
-        order = first = tuple(_WAYS)
-        enough = len(counted.labelled) >= ENOUGH_LABELS
-        if enough and not self.several_ and self.linear is not False:
-            usable |= {"mostly": words, "evenly": words, "partly": words}
-            beside = counted.keywords is None
-            first = ("evenly", "partly", "mostly", "all") if beside else ("mostly", "all", "partly")
-            order = (*first, *order[4:])
-        if self.several_ and enough:
-            # What is spread is one class of each document. A class without a label is found by
-            # keywords alone, which "several" leaves out.
-            first = ("several", "words") if counted.keywords is None else ("words", "several")
-            order = (*first, "all", "model", "labels")
-        return [way for way in order if usable.get(way)]
 
     @property
     def _spreading(self) -> HarmonicClassifier:
@@ -224,90 +105,6 @@ class StagedClassifier(ScoredClassifier):
         both = average_graphs([words, near])
         return sparse.csr_matrix(both.maximum(both.T))
 
-    def _hold_out(
-        self,
-        counted: Counted,
-        graph: sparse.csr_matrix | None,
-        ways: list[str],
-        parts: list[np.ndarray],
-        step: Callable[[], None],
-    ) -> dict[str, _HeldOut]:
-        """Return, for each way, what becomes of labelled documents that it was not given."""
-        scored: dict[str, list[np.ndarray]] = {way: [] for way in ways}
-        sigma: dict[str, Any] = {}
-        pool = len(counted.labelled) < counted.X.shape[0] and not self.several_
-        is_linear: dict[str, bool] = {}
-        agreed = 0.0
-        learned, truth = [], []
-        for part in parts:
-            hidden = part[1::2] if pool else part[:0]
-            out = np.setdiff1d(part, hidden)
-            learned.append(np.isin(part, hidden))
-            truth.append(counted.membership[part].toarray())
-            rest = np.setdiff1d(np.arange(counted.X.shape[0]), out)
-            some = counted.without(out, hidden)
-            among = None if graph is None else graph[rest][:, rest]
-            linear: dict[str, tuple[LinearScores | None, Any]] = {}
-            for way in [one for one in _FITTED_IN_TURN if one in ways]:
-                if way in scored:
-                    if _APART.get(way):
-                        self._mix(linear["all"][0], *linear["words"], way, counted.keywords)
-                    else:
-                        again = _GO_ON_FROM.get(way) in scored
-                        fitted = self._fit_stages(some, among, way, sigma, again=again)
-                        agreed += (fitted.agreed or 0.0) / len(parts)
-                        sigma[way], linear[way] = self.model_.sigma_, (self._linear, self.model_)
-                    is_linear[way] = self._linear is not None
-                    scored[way].append(self._scores(counted.X[part]))
-                if not _APART.get(way):
-                    step()
-            if not self.several_:
-                self._drop_hopeless(scored, np.concatenate(truth))
-        share = 1 - len(parts[0]) / len(counted.labelled)
-        labels, seen, found = np.concatenate(truth), np.concatenate(learned), {}
-        for way, several_scores in scored.items():
-            scores = np.concatenate(several_scores)
-            if self.several_:
-                belief = believe_several(labels, scores)
-            else:
-                right = errors(labels, scores, Belief()) == 0
-                belief = believe_one(right, scores, seen, is_linear[way], share, trust(agreed))
-            wrong = errors(labels, scores, belief)
-            found[way] = _HeldOut(wrong, belief, sigma.get(way), agreed)
-        return found
-
-    @staticmethod
-    def _drop_hopeless(scored: dict[str, list[np.ndarray]], truth: np.ndarray) -> None:
-        """Drop ways that are so much worse than others that more parts would not change it."""
-        wrong = {
-            way: errors(truth, np.concatenate(scores), Belief()) for way, scores in scored.items()
-        }
-        for way in wrong:
-            if way in scored and clearly_worse(wrong, way, _HOPELESS):
-                del scored[way]
-        if not {"all", "words"} <= scored.keys():  # of which these two are made
-            for way in filter(_APART.get, _APART):
-                scored.pop(way, None)
-
-    def _parts(self, counted: Counted) -> list[np.ndarray]:
-        """Deal labelled documents into parts that are held out in turn, or draw one part."""
-        labelled, rng = counted.labelled, np.random.default_rng(0)
-        n_parts = 2 if counted.X.nnz * len(self.nodes_) > _LARGE else _N_PARTS
-        if self.several_:  # every class needs documents for its threshold
-            part = deal(counted.membership[labelled].toarray() > 0, n_parts, rng)
-            return [labelled[part == i] for i in range(n_parts)]
-        drawn = rng.permutation(labelled)
-        if len(labelled) < MANY_LABELS:
-            return np.array_split(drawn, n_parts)
-        n_parts = n_fifths(len(labelled), self._sample_size)
-        if n_parts > 1:
-            return np.array_split(drawn, 5)[:n_parts]
-        return [drawn[: min(len(labelled) // 5, self._sample_size)]]
-
-    @property
-    def _sample_size(self) -> int:
-        return min(SAMPLE, max(200, 4 * BLOCK_SCORES // len(self.nodes_)))
-
     def _fit_stages(
         self,
         counted: Counted,
@@ -315,13 +112,13 @@ class StagedClassifier(ScoredClassifier):
         way: str,
         sigma: Mapping[str, Any] = MappingProxyType({}),
         again: bool = False,
-    ) -> _Fitted:
+    ) -> Fitted:
         """Learn in one of the ways; returns what was seen on the way.
 
         `sigma` has the models' σ by ways, as far as it is known. `again` says that the model was
         just fitted so, to the same documents.
         """
-        if _APART.get(way):
+        if APART.get(way):
             self._fit_stages(counted, graph, "words", sigma)
             apart = self._linear, self.model_
             fitted = self._fit_stages(counted, graph, "all", sigma)
@@ -337,18 +134,18 @@ class StagedClassifier(ScoredClassifier):
             first = None if graph is None else self._first(counted, graph)
             self._fit_model(counted, pool, sigma.get(way), first)
         if way not in ("all", "words", "several"):
-            return _Fitted()
+            return Fitted()
         if way == "several" and counted.cuts is not None:
             linear = learn_several(X, membership, counted.cuts)
             if linear is not None:
                 self._linear = linear
                 self.model_share_ = 0.0
-            return _Fitted()
+            return Fitted()
         log_p = log_softmax(self._scores(X), axis=1)
         machine = None if isinstance(self.linear, bool) else self.linear
         matched = None
         if keywords is not None:
-            matched = keywords.scores(X, self.taxonomy_.parent)[:, self.nodes_]
+            matched = self._matches(keywords, X)
         own = OWN if self.several_ else 1.0
         linear, agreed, every, by_labels = learn_anew(
             X, membership, log_p, graph, self._spreading, machine, matched, own, counted.least
@@ -357,14 +154,14 @@ class StagedClassifier(ScoredClassifier):
         asked = self.spread is True or agreed is None or not few
         if linear is not None and (asked or trust(agreed or 0.0) > 0):
             if not membership.nnz and not trust(agreed or 0.0):
-                self.model_share_ = _MODEL_ALONE
+                self.model_share_ = MODEL_ALONE
             if self.linear is False:  # the model generalises what was found
                 found = counted._replace(membership=every)
                 self._fit_model(found, True, self.model_.sigma_)
             else:
                 self._linear = linear
         by_neighbours = None if first is None else best_columns(first.membership)
-        return _Fitted(agreed, by_neighbours, by_labels)
+        return Fitted(agreed, by_neighbours, by_labels)
 
     def _mix(
         self,
@@ -381,7 +178,7 @@ class StagedClassifier(ScoredClassifier):
         """
         if scores is None or apart is None:
             return
-        share = _APART[way]
+        share = APART[way]
         coef = scores.coef - apart.coef  # large, so in place from here on
         coef *= 1 - share
         coef += apart.coef
@@ -389,6 +186,10 @@ class StagedClassifier(ScoredClassifier):
         self._linear = scores._replace(coef=coef, intercept=intercept)
         if keywords is None:
             self.model_, self.model_share_ = model, _LABELS_MODEL
+
+    def _matches(self, keywords: Keywords, X: sparse.csr_matrix) -> np.ndarray:
+        """Return how well the keywords of each class match."""
+        return keywords.scores(X, self.taxonomy_.parent)[:, self.nodes_]
 
     def _first(self, counted: Counted, graph: sparse.csr_matrix) -> First | None:
         """Spread labels over neighbours, for the model to begin with, where neighbours agree.
@@ -401,7 +202,7 @@ class StagedClassifier(ScoredClassifier):
             return None
         weight = 1.0
         if keywords is not None:
-            matches = keywords.scores(X, self.taxonomy_.parent)[:, self.nodes_]
+            matches = self._matches(keywords, X)
             rows = np.flatnonzero(matches.any(axis=1))
             if not trust(agreement(graph[rows][:, rows], matches[rows].argmax(axis=1))):
                 return None
@@ -425,44 +226,8 @@ class StagedClassifier(ScoredClassifier):
             weight[np.diff(membership.indptr) == 0] = 0.0
         self.model_ = model._fit(X, self._classes, membership, weight, keywords, first)
 
-    def _believe(self, counted: Counted, fitted: _Fitted) -> str:
-        """Be as sure, on average, as those agree that had a part in it; says who.
 
-        Keywords alone are wrong more often than what is made of them, and stages that follow each
-        other are wrong together: the truth lies between.
-        """
-        X, keywords = counted.X, counted.keywords
-        drawn = slice(None, None, max(1, X.shape[0] // self._sample_size))
-        some = X[drawn]
-        scores, linear = self._scores(some), self._linear is not None
-        best = scores.argmax(axis=1)
-        if self.several_:
-            cut = np.zeros(scores.shape[1]) if linear else np.full(scores.shape[1], np.log(0.5))
-            self._belief = Belief(1 / 3 if linear else 1.0, thresholds=cut)
-            return "the scores alone: there are too few labels to check them by"
-        agreed = {}
-        if keywords is not None and keywords.weights.nnz:
-            matches = keywords.scores(some, self.taxonomy_.parent)[:, self.nodes_]
-            matched = matches.any(axis=1)
-            agreed["with its keywords"] = (matches.argmax(axis=1) == best)[matched].mean()
-        if linear and self.model_share_ < _MODEL_ALONE:  # else they only repeat it
-            by_model = self.model_._log_joint(some).argmax(axis=1)
-            agreed["before and after spreading"] = (by_model == best).mean()
-            beside = {
-                "with neighbours of the labels": fitted.by_neighbours,
-                "with the labels' own words": fitted.by_labels,
-            }
-            for what, column in beside.items():
-                if column is not None and keywords is None:
-                    agreed[what] = (column[drawn] == best).mean()
-        if not agreed:
-            return "the model alone: there are too few labels and keywords to check them by"
-        self._belief = believe_agreement(float(np.mean(list(agreed.values()))), scores, linear)
-        said = ", and ".join(f"{what} ({share:.0%})" for what, share in agreed.items())
-        return f"how often the model agrees {said}"
-
-
-class _Fitted(NamedTuple):
+class Fitted(NamedTuple):
     """What was seen on the way: how far neighbours agree, and what others say of each document.
 
     None where that was not asked.
@@ -471,31 +236,3 @@ class _Fitted(NamedTuple):
     agreed: float | None = None
     by_neighbours: np.ndarray | None = None
     by_labels: np.ndarray | None = None
-
-
-class _HeldOut(NamedTuple):
-    """What went wrong with documents held out, and how far to believe such scores.
-
-    `agreed` is how far neighbours agreed meanwhile, in whichever way they were asked.
-    """
-
-    wrong: np.ndarray
-    belief: Belief
-    sigma: Any
-    agreed: float
-
-
-def n_fifths(n_labels: int, most: int) -> int:
-    """Return how many fifths of many labels are held out, where so many tell as much as all."""
-    return max(1, ceil(min(_ENOUGH_HELD_OUT, most) / (n_labels // 5)))
-
-
-def _said_of_neighbours(agreed: float | None) -> list[str]:
-    if agreed is None:
-        return []
-    used = "spread over them" if trust(agreed) > 0 else "not spread"
-    return [f"Neighbours are sorted alike by {agreed:.0%} of their weight: what is sure is {used}."]
-
-
-def n_of(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from leafwise.exceptions import LabelError
 from leafwise.labels import Classes, Occurrences, read_labels
+from leafwise.models._choosing import ChoosingClassifier, n_of
 from leafwise.models._counts import best_columns, keys_of
-from leafwise.models._staged import StagedClassifier, n_of
 from leafwise.taxonomy import Taxonomy
 from leafwise.taxonomy_changes import Change
 
@@ -32,7 +33,7 @@ class Pool(NamedTuple):
     keys: np.ndarray
 
 
-class UpdatedClassifier(StagedClassifier):
+class UpdatedClassifier(ChoosingClassifier):
     """What `TaxonomyClassifier` does with labels and trees that come later."""
 
     label_counts_: np.ndarray
@@ -48,8 +49,7 @@ class UpdatedClassifier(StagedClassifier):
         Of documents that were given
         to `fit`, `transduction_` changes and `query` takes note. Without a `fit` before, it is one.
         """
-        if getattr(self, "_failed", False):
-            raise ValueError("The last fit failed, so there is nothing to go on from: fit anew.")
+        self._check_last_fit()
         if not hasattr(self, "model_"):
             return self.fit(texts, labels)
         X = self._counts(texts)
@@ -85,6 +85,16 @@ class UpdatedClassifier(StagedClassifier):
         self._note(X, membership)
         return self
 
+    def _check_last_fit(self) -> None:
+        if getattr(self, "_failed", False):
+            raise NotFittedError(
+                "The last fit failed, so there is nothing to go on from: fit anew."
+            )
+
+    def _check_fitted(self) -> None:
+        self._check_last_fit()
+        check_is_fitted(self, "model_")
+
     def change_taxonomy(
         self, taxonomy: Taxonomy | Change, moved: Mapping[str, str | None] | None = None
     ) -> list[str]:
@@ -99,7 +109,7 @@ class UpdatedClassifier(StagedClassifier):
         A new node with nothing learned gets documents from the next `fit` on, or from labels that
         `partial_fit` is given.
         """
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         if self._plain:
             raise ValueError("This model has no taxonomy: its tree is made of the labels.")
         change = taxonomy

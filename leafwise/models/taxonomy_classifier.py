@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
 from leafwise.explain import Explanation
 from leafwise.keywords import read_keywords
@@ -19,9 +19,10 @@ from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models import _query
 from leafwise.models._base import BLOCK_SCORES, NodeClassifier, descend, top_of
 from leafwise.models._belief import Belief, assigned
+from leafwise.models._choosing import ENOUGH_LABELS, n_of
 from leafwise.models._counts import best_columns, keys_of, order_by_content
 from leafwise.models._output import Framed
-from leafwise.models._staged import ENOUGH_LABELS, Counted, n_of
+from leafwise.models._staged import Counted
 from leafwise.models._stages import clearly_better
 from leafwise.models._tfidf import LogTfIdf
 from leafwise.models._updated import Pool, UpdatedClassifier
@@ -82,7 +83,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
     stop : {"confident"} or None
         "confident" goes down the tree only as far as is sure: `predict` gives the deepest node
         whose branch has a probability of `min_confidence`, by default .5, inner ones too; None
-        where no branch has.
+        where no branch has. With several nodes for each text it changes nothing.
 
     Attributes
     ----------
@@ -171,36 +172,42 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         self._validate()
         if self.taxonomy is not None and not isinstance(self.taxonomy, Taxonomy):
             Classes.of_taxonomy(self.taxonomy)  # which knows what to say
-        for name in ("model_", "_pool"):  # a fit that fails leaves no half of the last one
-            self.__dict__.pop(name, None)
-        self._failed = True
         if isinstance(texts, str | bytes) or hasattr(texts, "columns"):
             WordCounter().fit(texts)  # which knows what to say
+        _check_texts(texts)
         texts = list(texts)
         if not texts:
             raise ValueError("There are no texts: nothing to learn from.")
-        self.counter_ = _usual_counter() if self.counter is None else clone(self.counter)
-        X = self._count(texts)
+        counter = _usual_counter() if self.counter is None else clone(self.counter)
+        X = self._count(texts, counter)
         occurrences = read_labels([None] * X.shape[0] if labels is None else labels)
         if occurrences.n_documents != X.shape[0]:
             raise ValueError(f"Got {X.shape[0]} texts and {occurrences.n_documents} labels.")
-        self._set_classes(self._choose_classes(occurrences))
-        membership = self._classes.membership(occurrences)
+        classes = self._choose_classes(occurrences)
+        membership = classes.membership(occurrences)
         if not (self.keywords or membership.nnz):
             raise ValueError(
                 "No document has a label, and keywords=False: there is nothing to learn from."
             )
         n_labels = np.diff(membership.indptr)
-        self.several_ = bool((n_labels > 1).any()) if self.several == "auto" else self.several
-        if self.several_ and not (n_labels > 0).any():
+        several = bool((n_labels > 1).any()) if self.several == "auto" else self.several
+        if several and not (n_labels > 0).any():
             raise ValueError("several=True: expected some labels, and no document has one.")
+        vectors = self._encode(texts, X.shape[0])
+        # What was given is as it should be. Until here the last fit is as it was; where this one
+        # fails from here on, no half of that is left.
+        for name in ("model_", "_pool", "transduction_", "report_"):
+            self.__dict__.pop(name, None)
+        self._failed = True
+        self.counter_, self.several_ = counter, several
+        self._set_classes(classes)
         if self.counter is None and (words := self._count_better(texts, X, membership)) is not None:
             X = words
         keywords = None  # of a tree made from labels, names are no keywords
         if self.keywords and not self._plain:
             keywords = read_keywords(self.taxonomy_, self.counter_, X)
         order = order_by_content(X, membership)  # so that the order of documents changes nothing
-        counted = Counted(X, membership, keywords, self._encode(texts, X.shape[0])).take(order)
+        counted = Counted(X, membership, keywords, vectors).take(order)
         how = self._fit_counted(counted)
         self.label_counts_ = np.bincount(membership.indices, minlength=len(self.nodes_))
         self._pool = Pool(X, n_labels > 0, keys_of(X))
@@ -252,7 +259,8 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of texts put on one of their nodes; unlabelled ones do not count.
 
-        With several nodes for each text, the micro F1 of `predict`: of all decisions together.
+        A label that was not learned, or a node that is no class, counts as wrong. With several
+        nodes for each text, it is the micro F1 of `predict`: of all decisions together.
         `min_confidence` and `stop` change nothing.
         """
         if not self.several_:
@@ -260,10 +268,11 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         if sample_weight is not None:
             raise ValueError("sample_weight: expected None, with several nodes for each text.")
         classes = self._classes
-        truth = classes.membership(read_labels(y, classes)).toarray() > 0
+        truth = classes.membership(read_labels(y, classes), unseen=True).toarray() > 0
         blocks = (self._assigned(log_p) for _, log_p in self._blocks(self._counts(X)))
-        found = np.concatenate([np.empty((0, truth.shape[1]), bool), *blocks])
+        found = np.concatenate([np.empty((0, len(classes.nodes)), bool), *blocks])
         check_consistent_length(found, truth)
+        found = np.pad(found, ((0, 0), (0, truth.shape[1] - found.shape[1])))
         known = truth.any(axis=1)
         if not known.any():
             raise ValueError("No document has a label, so there is nothing to score.")
@@ -285,7 +294,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         texts : the documents to choose from
             By default those given to `fit` that have no label. A model from a file has none.
         """
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         if texts is not None:
             X = self._counts(texts)
             labelled = np.zeros(X.shape[0], bool)
@@ -296,8 +305,10 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
                 "This model comes from a file, which keeps no documents: give those to choose from "
                 "as texts."
             )
-        linear = self._linear
-        vectors = LogTfIdf().fit_transform(X) if linear is None else linear.weigh(X)
+        if (linear := self._linear) is not None:
+            vectors = linear.weigh(X)
+        else:  # no documents have no weights
+            vectors = LogTfIdf().fit_transform(X) if X.shape[0] else X
         proba = np.concatenate(
             [np.empty((0, len(self.nodes_)))] + [np.exp(log_p) for _, log_p in self._blocks(X)]
         )
@@ -312,6 +323,7 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         and `min_confidence` make of it.
         """
         X = self._counts([text])
+        text = text.decode() if isinstance(text, bytes) else text
         log_p = self._log_joint(X)
         column = int(log_p.argmax())
         if node is not None:
@@ -335,8 +347,13 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
 
         See `NaiveBayes.node_words`; the words are those that the counter counts.
         """
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         return self.model_.node_words(path, n, list(self.counter_.vocabulary_))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is called on the way may hold anything, such as the window that shows it.
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "on_progress"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -356,12 +373,12 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         used = every.nodes[np.unique(every.columns(labels.labels))]
         return Classes.of_nodes(self.taxonomy, np.union1d(self.taxonomy.leaves, used))
 
-    def _count(self, texts: list[str]) -> sparse.csr_matrix:
+    def _count(self, texts: list[str], counter: WordCounter) -> sparse.csr_matrix:
         """Count words, the tree's keywords too: a text may use one that no text had so far."""
         if self.taxonomy is None:
-            return self.counter_.fit_transform(texts)
+            return counter.fit_transform(texts)
         keywords = " ".join(word for words in self.taxonomy.keywords for word in words)
-        return self.counter_.fit_transform(chain(texts, [keywords]))[:-1]
+        return counter.fit_transform(chain(texts, [keywords]))[:-1]
 
     def _count_better(
         self, texts: list[str], X: sparse.csr_matrix, membership: sparse.csr_matrix
@@ -378,14 +395,15 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         if not clearly_better(X[labelled], words, membership[labelled]):
             return None
         self.counter_ = every
-        return self._count(texts)
+        return self._count(texts, every)
 
     def _encode(self, texts: list[str], n: int) -> np.ndarray | None:
         if self.encoder is None:
             return None
         encode = getattr(self.encoder, "encode", self.encoder)
         vectors = np.asarray(encode(texts), dtype=np.float64)
-        if vectors.ndim != 2 or len(vectors) != n or not np.isfinite(vectors).all():
+        good = vectors.ndim == 2 and len(vectors) == n and vectors.shape[1] > 0
+        if not (good and np.isfinite(vectors).all()):
             raise ValueError(
                 f"encoder gave an array of shape {vectors.shape} for {n} texts: expected a row of "
                 "finite numbers for each."
@@ -473,7 +491,8 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         return assigned(odds - self.offset_, self.at_least_one_) & sure
 
     def _counts(self, X: Any, reset: bool = False) -> sparse.csr_matrix:
-        check_is_fitted(self, "model_")
+        self._check_fitted()
+        _check_texts(X)
         return self.counter_.transform(X)
 
     def _write_report(self, counted: Counted, how: list[str]) -> None:
@@ -515,12 +534,21 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
                 continue
             if not any(value is one or (isinstance(value, str) and value == one) for one in known):
                 raise ValueError(f"{name}={value!r}: expected one of {known}.")
-        replaced = hasattr(self.linear, "fit") and is_classifier(self.linear)
+        is_object = hasattr(self.linear, "fit") and not isinstance(self.linear, type)
+        replaced = is_object and is_classifier(self.linear)
         if not (isinstance(self.linear, bool) or replaced):
-            raise ValueError(f"linear={self.linear!r}: expected True, False or a classifier.")
+            raise ValueError(
+                f"linear={self.linear!r}: expected True, False or a classifier, such as "
+                "LogisticRegression()."
+            )
         if replaced and not has_fit_parameter(self.linear, "sample_weight"):
             raise ValueError(
                 f"linear={self.linear!r}: expected a classifier whose fit takes sample_weight."
+            )
+        if replaced and hasattr(self.linear, "kernel"):  # whose coef_ are of pairs of classes
+            raise ValueError(
+                f"linear={self.linear!r}: expected a classifier with coef_ and intercept_ of each "
+                "class, such as LinearSVC()."
             )
         least = self.min_confidence
         if least is not None and not (isinstance(least, Real) and 0 <= float(least) <= 1):
@@ -538,6 +566,8 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
                 f"model: reject={self.model.reject!r} is for HierarchicalDirichlet alone. Here, "
                 "min_confidence says how sure predict is to be."
             )
+        if self.model is not None:
+            self.model._validate()
 
     def _restore(self) -> None:
         """Check what a file held."""
@@ -565,6 +595,13 @@ class TaxonomyClassifier(Framed, UpdatedClassifier):
         if np.shape(self.label_counts_) != (n_classes,):
             raise ValueError("the numbers of labels do not fit the classes")
         self._validate()
+
+
+def _check_texts(texts: Any) -> None:
+    try:
+        iter(texts)
+    except TypeError:
+        raise ValueError(f"Expected a list of texts, got {texts!r}.") from None
 
 
 def counter_of(language: str) -> WordCounter | None:

@@ -10,7 +10,7 @@ import leafwise as lw
 from leafwise.exceptions import ModelFileError
 from leafwise.keywords import read_keywords
 from leafwise.labels import read_labels
-from leafwise.models import _staged
+from leafwise.models import _choosing, _staged
 from leafwise.models._belief import Belief, with_doubt
 from leafwise.models._counts import keys_of
 
@@ -121,7 +121,7 @@ def test_where_neighbours_agree_learning_with_them_is_preferred(fitted, monkeypa
     taken = []
 
     def hold_out(self, counted, graph, ways, parts, step):
-        return {one: _staged._HeldOut(np.zeros(40), Belief(), None, agreed) for one in ways}
+        return {one: _choosing._HeldOut(np.zeros(40), Belief(), None, agreed) for one in ways}
 
     def fit_stages(self, counted, graph, way, sigma):
         taken.append(way)
@@ -139,10 +139,10 @@ def test_hopeless_ways_are_not_tried_on():
     close = np.where(rng.random((100, 1)) < 0.95, right, wrong)
     scored = {"all": [right[:50], right[50:]], "words": [close], "model": [wrong]}
     scored |= {"mostly": [right], "partly": [right]}
-    _staged.StagedClassifier._drop_hopeless(scored, truth)
+    _choosing.ChoosingClassifier._drop_hopeless(scored, truth)
     assert list(scored) == ["all", "words", "mostly", "partly"]
     scored["words"] = [wrong]
-    _staged.StagedClassifier._drop_hopeless(scored, truth)
+    _choosing.ChoosingClassifier._drop_hopeless(scored, truth)
     assert list(scored) == ["all"]  # the others are made of both
 
 
