@@ -1,5 +1,7 @@
 """Learning on after fit: more labels, and trees that change."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -286,6 +288,19 @@ def test_wrong_changes(model, many):
 def test_two_labels_for_a_model_of_one_are_refused(model, many):
     with pytest.raises(LabelError, match="this model gives one each"):
         model.partial_fit(many[1][:1], [["a/x", "b/z"]])
+
+
+def test_a_label_is_learned_also_where_the_model_has_the_last_word(model, many):
+    """As where nothing was spread: linear scores alone would be right, and the answer wrong."""
+    _, texts, _, _ = many
+    model.model_share_ = 1.0
+    answers = model.predict(texts[:8])
+    other = np.array([next(c for c in model.classes_ if c != answer) for answer in answers])
+    for text, label in zip(texts[:8], other):
+        again = copy(model)
+        again.coef_ = model.coef_.copy()
+        again.partial_fit([text], [label])
+        assert again.predict([text]).tolist() == [label]
 
 
 def test_a_failed_fit_is_not_gone_on_from(many, tmp_path):

@@ -78,8 +78,13 @@ class LinearScores(NamedTuple):
         """Return both, in one pass."""
         return scored(X, self.idf, self.coef, self.intercept)
 
-    def learn(self, X: sparse.csr_matrix, membership: sparse.csr_matrix) -> None:
-        """Learn from a few more documents, in place.
+    def learn(
+        self,
+        X: sparse.csr_matrix,
+        membership: sparse.csr_matrix,
+        beside: np.ndarray | float = 0.0,
+    ) -> None:
+        """Learn from a few more documents, in place; scores have others `beside` them.
 
         Each is one more coordinate of the dual that the machines were trained in: it is set to its
         best value, in turn and some times over, while all others stay. So do the intercepts: with
@@ -90,13 +95,13 @@ class LinearScores(NamedTuple):
         V = self.weigh(X)
         rarity = (1.0 - self.least / np.maximum(self.idf, _LEAST)) ** 2
         y = np.where(membership.toarray() > 0, 1.0, -1.0)
-        share = np.zeros(y.shape)
+        share, beside = np.zeros(y.shape), np.broadcast_to(beside, y.shape)
         for i in [*range(V.shape[0])] * _PASSES:
             row = slice(V.indptr[i], V.indptr[i + 1])
             words, values = V.indices[row], V.data[row]
             along = rarity[words] * values
             along *= (values @ values) / max(values @ along, _LEAST)
-            score = values @ self.coef[words] + self.intercept
+            score = values @ self.coef[words] + self.intercept + beside[i]
             step = (1.0 - y[i] * score - SQUARED * share[i]) / (values @ along + SQUARED)
             new = np.maximum(share[i] + step, 0.0)
             change = (new - share[i]) * y[i]

@@ -14,6 +14,7 @@ from leafwise.exceptions import LabelError
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.models._choosing import ChoosingClassifier, n_of
 from leafwise.models._counts import best_columns, keys_of
+from leafwise.models._stages import LinearScores
 from leafwise.taxonomy import Taxonomy
 from leafwise.taxonomy_changes import Change
 
@@ -71,6 +72,8 @@ class UpdatedClassifier(ChoosingClassifier):
         own = best_columns(membership)
         if (linear := self._linear) is not None:
             linear.learn(X, membership)
+            if not self.several_:
+                self._learn_again(linear, X, membership, own)
             rows = np.flatnonzero(self.model_.document_counts_[own] == 0)  # news to the model
         else:
             rows = np.arange(len(own))
@@ -84,6 +87,24 @@ class UpdatedClassifier(ChoosingClassifier):
         )
         self._note(X, membership)
         return self
+
+    def _learn_again(
+        self,
+        linear: LinearScores,
+        X: sparse.csr_matrix,
+        membership: sparse.csr_matrix,
+        own: np.ndarray,
+    ) -> None:
+        """Set linear scores right together with those of the model, where that has the last word.
+
+        It has much of one where nothing was spread (see `MODEL_ALONE`).
+        """
+        scores = self._scores(X)
+        by_words, known = linear.scores_and_known(X)
+        rows = np.flatnonzero((scores.argmax(axis=1) != own) & (known[:, 0] > 0))
+        if len(rows):
+            beside = scores[rows] / known[rows] - by_words[rows]
+            linear.learn(X[rows], membership[rows], beside)
 
     def _check_last_fit(self) -> None:
         if getattr(self, "_failed", False):
