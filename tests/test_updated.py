@@ -58,6 +58,15 @@ def test_words_of_all_documents_stay_as_they_are():
     np.testing.assert_allclose(change / change[-1], np.outer(alone / alone[-1], np.ones(3)))
 
 
+def test_a_document_of_words_that_all_have_changes_nothing():
+    linear = scores()._replace(idf=np.ones(30), least=1.0)
+    before = linear.coef.copy()
+    X = sparse.csr_matrix(np.ones((1, 30)))
+    for soft in (0.5, 0.0):
+        linear.learn(X, sparse.csr_matrix([[0, 1.0, 0]]), soft=soft)
+        np.testing.assert_array_equal(linear.coef, before)
+
+
 def test_what_is_right_by_far_is_left_alone():
     linear = stages.LinearScores(np.array([[3.0, -3.0], [-3.0, 3.0]]), np.zeros(2), np.ones(2))
     before = linear.coef.copy()

@@ -83,6 +83,7 @@ class LinearScores(NamedTuple):
         X: sparse.csr_matrix,
         membership: sparse.csr_matrix,
         beside: np.ndarray | float = 0.0,
+        soft: float = SQUARED,
     ) -> None:
         """Learn from a few more documents, in place; scores have others `beside` them.
 
@@ -90,7 +91,8 @@ class LinearScores(NamedTuple):
         best value, in turn and some times over, while all others stay. So do the intercepts: with
         them a few documents would shift all others, which cannot answer. And so would common words,
         where these have a weight: a step is as long as that of all words, but along those weights
-        that are left without `least`.
+        that are left without `least`. `soft` is that of `train`; with 0 the documents end where
+        they should be, however far that is.
         """
         V = self.weigh(X)
         rarity = (1.0 - self.least / np.maximum(self.idf, _LEAST)) ** 2
@@ -102,7 +104,7 @@ class LinearScores(NamedTuple):
             along = rarity[words] * values
             along *= (values @ values) / max(values @ along, _LEAST)
             score = values @ self.coef[words] + self.intercept + beside[i]
-            step = (1.0 - y[i] * score - SQUARED * share[i]) / (values @ along + SQUARED)
+            step = (1.0 - y[i] * score - soft * share[i]) / max(values @ along + soft, _LEAST)
             new = np.maximum(share[i] + step, 0.0)
             change = (new - share[i]) * y[i]
             share[i] = new

@@ -72,8 +72,6 @@ class UpdatedClassifier(ChoosingClassifier):
         own = best_columns(membership)
         if (linear := self._linear) is not None:
             linear.learn(X, membership)
-            if not self.several_:
-                self._learn_again(linear, X, membership, own)
             rows = np.flatnonzero(self.model_.document_counts_[own] == 0)  # news to the model
         else:
             rows = np.arange(len(own))
@@ -82,6 +80,8 @@ class UpdatedClassifier(ChoosingClassifier):
             usual = self.model_.label_weight * self.model_.document_counts_
             names = [self.classes_[membership[i].indices].tolist() for i in rows]
             self.model_.partial_fit(X[rows], names, sample_weight=np.maximum(1.0, usual)[own[rows]])
+        if linear is not None and not self.several_:
+            self._learn_again(linear, X, membership, own)
         self.label_counts_ = self.label_counts_ + np.bincount(
             membership.indices, minlength=len(self.nodes_)
         )
@@ -101,10 +101,11 @@ class UpdatedClassifier(ChoosingClassifier):
         """
         scores = self._scores(X)
         by_words, known = linear.scores_and_known(X)
-        rows = np.flatnonzero((scores.argmax(axis=1) != own) & (known[:, 0] > 0))
+        possible = np.isfinite(scores[np.arange(len(own)), own]) & (known[:, 0] > 0)
+        rows = np.flatnonzero((scores.argmax(axis=1) != own) & possible)
         if len(rows):
             beside = scores[rows] / known[rows] - by_words[rows]
-            linear.learn(X[rows], membership[rows], beside)
+            linear.learn(X[rows], membership[rows], beside, soft=0.0)
 
     def _check_last_fit(self) -> None:
         if getattr(self, "_failed", False):
