@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier
+    from leafwise.streams import Room
 
 TIMEOUT = 10  # seconds in which a scheduler must answer
 FAILURES = 5  # workers that may be lost with a task before the task is to blame
@@ -90,7 +91,7 @@ def connect(scheduler: str, *, timeout: float = TIMEOUT) -> Iterator[Client]:
                 threads_per_worker=1,
                 memory_limit=MEMORY_LIMIT // n_workers,
                 dashboard_address="127.0.0.1:0",  # a port of its own: another may run
-                silence_logs=logging.CRITICAL,
+                silence_logs=logging.CRITICAL + 1,  # it would undo what `_quiet` does
                 preload=__name__,
             )
         try:
@@ -113,6 +114,17 @@ def connect(scheduler: str, *, timeout: float = TIMEOUT) -> Iterator[Client]:
             if cluster is not None:
                 with suppress(Exception):
                     cluster.close()
+
+
+def check_client(client: Any) -> None:
+    """Raise where something else was given in place of a client."""
+    from distributed import Client
+
+    if not isinstance(client, Client):
+        raise TypeError(
+            f"client is a {type(client).__name__}: expected a distributed.Client, as in: with "
+            'leafwise.distributed.connect("local:2") as client.'
+        )
 
 
 def check_workers(client: Client) -> None:
@@ -140,7 +152,7 @@ def check_room(client: Client, memory: str | int | None) -> None:
             raise found
 
 
-def _room_of(memory: str | int) -> Any:
+def _room_of(memory: str | int, model: Any = None) -> Room:
     """Return the room of a worker that has all loaded that it will need."""
     import pyarrow.parquet  # noqa: F401
 
@@ -295,7 +307,9 @@ def classify_files(
     on_progress : callable, optional
         Called with what is written so far, after each partition.
     """
+    check_client(client)
     options = dict(corpus_options or {})
+    parts.check_options(options)
     if isinstance(partitions, str | os.PathLike):
         name = os.fspath(partitions)
         parts.check_outside(name, os.fspath(out))
@@ -303,6 +317,7 @@ def classify_files(
     else:
         name = f"{len(partitions):,} partitions"
     out = os.fspath(out)
+    parts.check_shared(out)
     if not parts.is_url(out):
         out = os.path.abspath(parts.local_path(out))
     with lost(client), listing(bad_rows) as listed:
@@ -400,6 +415,10 @@ def _submitted(
     run = f"leafwise-{secrets.token_hex(6)}"  # a second run must write its files, too
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):
         loaded = client.submit(_load, file.getvalue(), key=(f"{run}-model", "the model"))
+        room = None
+        if memory is not None:
+            # Once, before any file: what a worker compiles at the first would count twice later.
+            room = result_of(client, client.submit(_room_of, memory, loaded, pure=False))
         # At once, so that Dask sees a group of many alike, and hands them out as workers are free.
         return client.map(
             _classify,
@@ -409,7 +428,7 @@ def _submitted(
             out=out,
             below=os.getcwd(),
             options=options,
-            memory=memory,
+            room=room,
         )
 
 
@@ -426,15 +445,15 @@ def _classify(
     out: str,
     below: str,
     options: dict[str, Any],
-    memory: str | int | None,
+    room: Room | None,
 ) -> _Done:
     """Classify a partition on a worker. The other cores are those of other workers."""
     from leafwise.corpus import open_writer
     from leafwise.filling import by_model, columns_of
-    from leafwise.streams import Portion, Room
+    from leafwise.streams import Portion
     from leafwise.threads import limited
 
-    portion = None if memory is None else Portion.of(len(model.taxonomy_), Room.of(memory))
+    portion = None if room is None else Portion.of(len(model.taxonomy_), room)
 
     with limited(1), tempfile.TemporaryDirectory(prefix="leafwise-") as folder:
         listing = os.path.join(folder, "bad-rows.csv")

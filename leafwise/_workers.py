@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
 from leafwise import partitions as files
-from leafwise._cluster import check_workers, listing, lost, result_of
+from leafwise._cluster import check_client, check_workers, listing, lost, result_of
 from leafwise.exceptions import DependencyError, LeafwiseError
 from leafwise.labels import is_missing
 from leafwise.models._blocks import Blocks, add, finished
@@ -81,7 +84,38 @@ def _submit(client: Client, function: Callable, *args: Any) -> Future:
 
     # Parameters of a model are large, and are sent with their task on purpose.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):
-        return client.submit(function, *args, pure=False)
+        return _begun(client.submit(function, *args, pure=False))
+
+
+_under_way: ContextVar[WeakSet[Future] | None] = ContextVar("_under_way", default=None)
+
+
+def _begun(future: Future) -> Future:
+    """Take note of a task, for `released`."""
+    tasks = _under_way.get()
+    if tasks is not None:
+        tasks.add(future)
+    return future
+
+
+@contextmanager
+def released() -> Iterator[None]:
+    """Let go of all tasks that the block has begun, where it fails: they end, or do not begin.
+
+    An exception keeps what was at hand where it was raised, and so would it keep them.
+    """
+    tasks: WeakSet[Future] = WeakSet()
+    before = _under_way.set(tasks)
+    try:
+        yield
+    except BaseException:
+        # Not `Client.cancel`, which would end what others wait for, such as a bag that is kept.
+        for task in tasks:
+            with suppress(Exception):  # of a scheduler that is gone
+                task.release()
+        raise
+    finally:
+        _under_way.reset(before)
 
 
 def _same(value: Any) -> Any:
@@ -125,6 +159,7 @@ def client_of(client: Client | None) -> Client:
             "There is no client: give client=distributed.Client(...), or connect with "
             'leafwise.distributed.connect("local:2").'
         ) from None
+    check_client(client)
     if client.status in ("closed", "closing"):
         raise LeafwiseError("The client is closed: connect again, and stay inside the block.")
     with lost(client):
@@ -153,6 +188,7 @@ class Counted(NamedTuple):
 
 
 def read_texts(client: Client, data: Any, options: dict, bad_rows: Any) -> OnWorkers:
+    files.check_options(options)
     if isinstance(data, str | os.PathLike):
         data = files.find(data, format=options.get("format"))
     if isinstance(data, list | tuple) and data and isinstance(data[0], files.Partition):
@@ -167,7 +203,8 @@ def read_texts(client: Client, data: Any, options: dict, bad_rows: Any) -> OnWor
         read = _read_frame if hasattr(data, "columns") else _read_bag
         if hasattr(data, "columns"):
             names = _columns(list(data.columns), names)
-        parts = [_submit(client, read, one, _Held(names)) for one in client.compute(_delayed(data))]
+        made = [_begun(one) for one in client.compute(_delayed(data))]
+        parts = [_submit(client, read, one, _Held(names)) for one in made]
     else:
         raise TypeError(
             f"data is a {type(data).__name__}: expected the path of files, a Dask bag or dataframe "

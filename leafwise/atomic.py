@@ -23,9 +23,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     Whether it can be written is found out at once, before any work is done.
     """
     name = os.fspath(path)
-    target = os.path.realpath(name)  # a link stays a link; the file it points to is replaced
     check_writable(name)
-    is_device = os.path.exists(target) and not os.path.isfile(target)  # /dev/null, a pipe
+    target, is_device = _target(name)
     part = os.path.join(os.path.dirname(target), f".leafwise-{secrets.token_hex(6)}.part")
     try:
         file = open(target, "wb") if is_device else open(part, "xb")  # noqa: SIM115
@@ -72,18 +71,17 @@ def appear(part: str, target: str) -> None:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise an OutputError where a file cannot be written, without touching anything."""
     name = os.fspath(path)
-    target = os.path.realpath(name)
+    target, is_device = _target(name)
     folder = os.path.dirname(target)
     if os.path.isdir(target):
         raise OutputError(f"Cannot write {name}: it is a folder. Name a file in it.")
-    if not os.path.isdir(folder):
+    if not is_device and not os.path.isdir(folder):
         raise OutputError(f"Cannot write {name}: there is no folder {folder}. Make it first.")
     try:
         with suppress(FileNotFoundError):
             os.lstat(target)
     except OSError as error:  # a name that is too long, say
         raise _cannot_write(name, error) from None
-    is_device = os.path.exists(target) and not os.path.isfile(target)
     for place, what in ((target, "the file"), (folder, "its folder")):
         if not os.path.exists(place) or (is_device and place == folder):
             continue
@@ -92,6 +90,13 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             raise OutputError(
                 f"Cannot write {name}: {what} is read-only. Choose another output, or chmod u+w it."
             )
+
+
+def _target(name: str) -> tuple[str, bool]:
+    """Return the path to write to, and whether it is a device or a pipe, which is not replaced."""
+    if os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name)):
+        return name, True  # where /dev/stdout is a pipe, only this link leads to it
+    return os.path.realpath(name), False  # a link stays a link; the file it points to is replaced
 
 
 def _cannot_write(name: str, error: OSError) -> OutputError:

@@ -15,7 +15,8 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
+from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any
 
 from leafwise._version import __version__
@@ -36,15 +37,26 @@ def describe(docs: str, **options: Any) -> dict[str, Any]:
         files = [os.path.join(docs, *folder, one) for folder, names in walk(docs) for one in names]
     else:
         files = [docs]
-    found = [os.stat(path) for path in files]
-    changed, nanoseconds = divmod(max((one.st_mtime_ns for one in found), default=0), 10**9)
+    found = [(path, os.stat(path)) for path in files]
+    changed, nanoseconds = divmod(max((one.st_mtime_ns for _, one in found), default=0), 10**9)
+    date = datetime.fromtimestamp(changed, UTC).replace(tzinfo=None)
     return {
         "DOCS": os.path.abspath(docs),
-        "the size of DOCS": sum(one.st_size for one in found),
-        "the date of DOCS": f"{datetime.fromtimestamp(changed)}.{nanoseconds:09}",
+        "the size of DOCS": sum(one.st_size for _, one in found),
+        "the date of DOCS": f"{date}.{nanoseconds:09} UTC",  # the same in every time zone
+        **({"the list of files in DOCS": _listed(docs, found)} if os.path.isdir(docs) else {}),
         **options,
         "the version of leafwise": __version__,
     }
+
+
+def _listed(docs: str, found: Sequence[tuple[str, os.stat_result]]) -> str:
+    """Sum up all files: one that is moved changes the order, and neither all sizes nor a date."""
+    hashed = sha256()
+    for path, one in found:
+        name = os.fsencode(os.path.relpath(path, docs))
+        hashed.update(b"%s\0%d\0%d\0" % (name, one.st_size, one.st_mtime_ns))
+    return f"{len(found):,} with the hash {hashed.hexdigest()[:16]}"
 
 
 class Unfinished:
@@ -153,11 +165,15 @@ class Unfinished:
             yield writer
             writer.finish()
         except OSError as error:
-            if isinstance(error, OutputError) or error.errno not in OUTPUT_ERRORS:
+            of_folder = str(error.filename).startswith(self.folder)
+            of_output = of_folder or error.errno in OUTPUT_ERRORS
+            if isinstance(error, OutputError) or not of_output:
                 raise
+            kept = "What is done is kept: the same command goes on from there."
+            if not os.path.isdir(self.folder):
+                kept = f"{self.folder} is gone, and what was done with it."
             raise OutputError(
-                f"Cannot write {self.output}: {error.strerror or error}. What is done is kept: the "
-                "same command goes on from there."
+                f"Cannot write {self.output}: {error.strerror or error}. {kept}"
             ) from error
         finally:
             writer.close()

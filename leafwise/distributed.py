@@ -25,6 +25,7 @@ from leafwise._workers import (
     places,
     read_counts,
     read_texts,
+    released,
     texts_of,
 )
 from leafwise.labels import Classes, read_labels
@@ -76,8 +77,9 @@ def fit(
         dataframes, the names `text` and `label`.
     """
     client = client_of(client)
-    with lost(client):
-        counter, last = _taken_apart(model)
+    counter, last = _taken_apart(model)
+    _check(counter, last)  # now, rather than after words are counted
+    with lost(client), released():
         if counter is not None and last is None:
             count_texts(counter, read_texts(client, data, options, bad_rows))
         elif counter is not None:
@@ -103,7 +105,7 @@ def predict(
     client = client_of(client)
     if not callable(getattr(model, method, None)):
         raise ValueError(f'{type(model).__name__} has no method "{method}".')
-    with lost(client):
+    with lost(client), released():
         if isinstance(data, list) and data and not isinstance(data[0], files.Partition):
             blocks: Blocks = blocks_of(client, [pair(block, i)[0] for i, block in enumerate(data)])
         else:
@@ -126,7 +128,7 @@ def neighbor_graph(
     """
     client = client_of(client)
     index = NeighborIndex(similarity, **settings).fit(X)
-    with lost(client):
+    with lost(client), released():
         graph = index._graph(k, places(client))
     return symmetrize(graph) if symmetric else graph
 
@@ -152,9 +154,22 @@ def _taken_apart(model: Any) -> tuple[WordCounter | None, Any]:
     )
 
 
+def _check(counter: WordCounter | None, model: Any) -> None:
+    """Refuse settings that cannot be, or not on a cluster."""
+    if counter is not None:
+        counter._validate()
+    if model is not None:
+        model._validate()
+    if isinstance(model, HPLSA) and model.tree is None and model.n_leaves == "auto":
+        raise ValueError(
+            'n_leaves="auto" needs all documents in memory: expected a number of leaves.'
+        )
+    if isinstance(model, CountClassifier) and model.taxonomy is not None:
+        Classes.of_taxonomy(model.taxonomy, model.nodes)
+
+
 def _fit_counted(model: Any, blocks: Blocks, counter: WordCounter | None) -> None:
     """Fit to blocks of counted texts."""
-    model._validate()
     if isinstance(model, HPLSA):
         words = None if counter is None else counter.get_feature_names_out()
         if model.vocabulary is not None:

@@ -7,12 +7,14 @@ read by the code that reads it elsewhere, and bad rows are known by the same lin
 
 from __future__ import annotations
 
+import difflib
 import glob
+import inspect
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -230,6 +232,19 @@ def _said(error: Exception) -> str:
 # ---- reading ------------------------------------------------------------------------------------
 
 
+def check_options(names: Iterable[str]) -> None:
+    """Refuse what is no option of `Corpus`, or none that goes to the processes that read."""
+    of_this_process = {"source", "bad_rows", "on_progress"}
+    known = [name for name in inspect.signature(Corpus).parameters if name not in of_this_process]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f' Did you mean "{near[0]}"?' if near else ""
+            raise TypeError(
+                f'There is no option "{name}" to read documents.{hint} Options: {", ".join(known)}.'
+            )
+
+
 @contextmanager
 def opened(partition: Partition, *, below: str = "", **options: Any) -> Iterator[Corpus]:
     """Open a partition as a `Corpus` with these options.
@@ -355,6 +370,15 @@ def check_outside(docs: str, out: str) -> None:
         )
 
 
+def check_shared(out: str) -> None:
+    """Refuse a store that each process has for itself: what workers write there would be gone."""
+    if any(link.startswith("memory://") for link in out.split("::")):
+        raise OutputError(
+            f"Cannot write {out}: each worker has a memory:// of its own, which ends with it. Name "
+            "a folder, or a store that all of them reach."
+        )
+
+
 def new_folder(out: str) -> bool:
     """Make the folder that partitions are written to; one that holds something is refused.
 
@@ -403,11 +427,25 @@ def placed(out: str, name: str) -> Iterator[str]:
             store.mv(part, target)
 
 
+def count_whole(out: str, partitions: Sequence[Partition]) -> int:
+    """Count the partitions that are written."""
+    if not is_url(out):
+        root = local_path(out)
+        return sum(os.path.isfile(os.path.join(root, one.name)) for one in partitions)
+    store, root = open_store(out)
+    root = root.rstrip("/")
+    with _store_errors(out):
+        store.invalidate_cache()  # of what was listed before others wrote
+        found = {path.removeprefix(root).lstrip("/") for path in store.find(root)}
+    return sum(one.name in found for one in partitions)
+
+
 def clear(out: str) -> None:
     """Remove the parts of files that processes which were killed have left behind."""
     if is_url(out):
         store, root = open_store(out)
         with _store_errors(out, "write"):
+            store.invalidate_cache()
             for path in store.find(root):
                 if os.path.basename(path).startswith(PART):
                     store.rm_file(path)

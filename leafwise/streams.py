@@ -70,11 +70,7 @@ def fit(
     -------
     The model itself.
     """
-    if not hasattr(corpus, "batches"):
-        raise TypeError(
-            f"corpus is a {type(corpus).__name__}: expected a leafwise.corpus.Corpus, as in "
-            'Corpus("texts.csv").'
-        )
+    _check(corpus, on_progress)
     if isinstance(model, TaxonomyClassifier):
         found = sample(model, corpus, memory=memory, on_progress=on_progress)
         model.on_progress = on_progress
@@ -114,6 +110,12 @@ def sample(
     All, if they fit. Else those with a label come first, and of the others those whose texts have
     the lowest hashes: neither the order of documents nor how they are read changes the choice.
     """
+    if not isinstance(model, TaxonomyClassifier):
+        raise TypeError(
+            f"model is a {type(model).__name__}: expected a TaxonomyClassifier. Models of counts "
+            "need no sample, since they learn from all documents: leafwise.streams.fit."
+        )
+    _check(corpus, on_progress)
     room = Room.of(memory)
     left = int(_ROOMY * room.left)
     with _progress(corpus, "Counting", on_progress):
@@ -157,6 +159,19 @@ def _reported(found: Sample, memory: Any) -> str:
         f"is enough: {found.n_kept_labelled:,} of {found.n_labelled:,} with a label, and "
         f"{n_others:,} of the others, by a hash of their text."
     )
+
+
+def _check(corpus: Any, on_progress: Any) -> None:
+    if not hasattr(corpus, "batches"):
+        raise TypeError(
+            f"corpus is a {type(corpus).__name__}: expected a leafwise.corpus.Corpus, as in "
+            'Corpus("texts.csv").'
+        )
+    if on_progress is not None and not callable(on_progress):
+        raise TypeError(
+            f"on_progress={on_progress!r}: expected a function that is called with what is being "
+            "done, the bytes read, and the bytes there are."
+        )
 
 
 def _parts(model: Any) -> tuple[WordCounter, CountClassifier]:

@@ -70,6 +70,20 @@ def test_devices_are_written_not_replaced():
         write_half("/dev/full")  # found out when the buffer is written at the end
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="pipes have no names here")
+def test_a_pipe_is_written_by_the_name_that_a_shell_gives_it():
+    """Such as /dev/stdout in `-o /dev/stdout | head`, and >(head): the pipe itself has no name."""
+    reader, writer = os.pipe()
+    try:
+        assert not os.path.exists(os.path.realpath(f"/dev/fd/{writer}"))
+        with replacing(f"/dev/fd/{writer}") as file:
+            file.write(b"rows")
+        assert os.read(reader, 10) == b"rows"
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
 def test_places_that_cannot_be_written(tmp_path):
     with pytest.raises(OutputError, match=r"it is a folder\. Name a file in it"):
         check_writable(tmp_path)

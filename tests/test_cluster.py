@@ -24,6 +24,7 @@ import dask  # noqa: E402
 
 from leafwise._cluster import (  # noqa: E402
     Written,
+    check_room,
     classify_files,
     connect,
     local_workers,
@@ -269,6 +270,59 @@ def test_workers_that_are_too_large_are_told_before_anything_is_done(model, clie
     assert not (tmp_path / "out").exists()
 
 
+def test_a_worker_that_grows_is_not_told_midway(model, tmp_path):
+    """What it has room for is reckoned once, so the least that is taken at first is enough."""
+    for i in range(30):
+        write(tmp_path / "docs" / f"{i}.csv", made_up(50, i))
+    with connect("local:1") as client:
+
+        def grow(done: Written) -> None:
+            if done.n_partitions == 1:
+                client.run(exec, "import builtins; builtins.held = b'x' * (256 << 20)")
+
+        with pytest.raises(LeafwiseError, match=r"memory=1 is too little") as error:
+            check_room(client, 1)
+        least = re.search("Give at least (.*)[.]", str(error.value))[1]
+        done = classify_files(
+            model, tmp_path / "docs", tmp_path / "out", client=client, memory=least,
+            on_progress=grow,
+        )  # fmt: skip
+        assert done == Written(30, 1500, 0)
+        with pytest.raises(LeafwiseError, match=rf"memory='{least}' is too little: Python, its li"):
+            check_room(client, least)  # it has grown
+
+
+def test_wrong_arguments_of_files(model, client, tmp_path):
+    write(tmp_path / "docs" / "a.csv", made_up(10, 1))
+    message = "client is a str: expected a distributed.Client, as in: with leafwise.distributed.con"
+    with pytest.raises(TypeError, match=message):
+        classify_files(model, tmp_path / "docs", tmp_path / "out", client="tcp://10.0.0.1:8786")
+    message = (
+        r'There is no option "tekst" to read documents\. Did you mean "text"\? Options: text, '
+    )
+    with pytest.raises(TypeError, match=message):
+        classify_files(
+            model, tmp_path / "docs", tmp_path / "out", client=client,
+            corpus_options={"tekst": "body"},
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("out", ["memory://sorted", "simplecache::memory://sorted"])
+def test_a_store_within_a_process_is_refused(out, model, call, model_file, client, tmp_path):
+    write(tmp_path / "docs" / "a.csv", made_up(10, 1))
+    message = (
+        f"Cannot write {out}: each worker has a memory:// of its own, which ends with it. Name a "
+        "folder, or a store that all of them reach."
+    )
+    with pytest.raises(OutputError, match=f"^{re.escape(message)}$"):
+        classify_files(model, tmp_path / "docs", out, client=client)
+    ended = call(
+        "classify", tmp_path / "docs", "-m", model_file, "--scheduler", "local:1", "-o", out
+    )
+    assert (ended.code, ended.err) == (3, f"Error: {message}\n")
+
+
 # ---- bad rows -----------------------------------------------------------------------------------
 
 
@@ -293,6 +347,23 @@ def test_the_first_bad_row_ends_all_as_on_one_machine(model, client, call, model
     assert said == f"Error: {error.value}\n".replace("skip_bad=True", "--skip-bad")
     assert "a.csv, line 4002: 2 cells where the header has 3 (--skip-bad" in said
     assert not {"a.csv", "b.csv", "c.csv"} & files_of(tmp_path / "out").keys()
+
+
+def test_files_that_are_whole_after_a_bad_row_are_counted(call, model_file, tmp_path):
+    """Those, too, that are done between the bad row and the end."""
+    docs, out = tmp_path / "docs", tmp_path / "out"
+    write(docs / "a.csv", made_up(100_000, 1))  # is waited for, as its rows come first
+    (docs / "b.csv").write_text("id,text,label\n2,,\n")
+    for name in "cdef":
+        write(docs / f"{name}.csv", made_up(20, 2))
+    ended = call("classify", docs, "-m", model_file, "--scheduler", "local:2", "-o", out)
+    assert ended.code == 1
+    whole = files_of(out).keys()
+    assert "a.csv" in whole
+    assert ended.err.startswith(
+        f"Done, and whole in {out}: {len(whole)} of 6 files. To go on, name the others by a glob, "
+        f"and another folder with -o.\nError: {docs}/b.csv, line 2: there is no text in column"
+    )
 
 
 def test_bad_rows_are_listed_in_the_order_of_files(model, client, call, model_file, tmp_path):
@@ -601,15 +672,21 @@ def test_an_interrupted_command_ends_its_processes(model_file, long_docs, tmp_pa
         [*command, "--scheduler", "local:2", "-o", str(tmp_path / "out")],
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    while not (tmp_path / "out").exists() or not files_of(tmp_path / "out"):
+    out = tmp_path / "out"
+    while not list(out.glob("*.csv")):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    assert process.communicate()[1] == "Interrupted. No half-written file is left.\n"
+    said = process.communicate()[1]
     assert process.returncode == 130
+    whole = [name for name in files_of(out) if name[0] != "."]
+    assert said == (
+        f"Done, and whole in {out}: {len(whole)} of {N_FILES} files. To go on, name the others by "
+        "a glob, and another folder with -o.\nInterrupted. No half-written file is left.\n"
+    )
     with suppress(ProcessLookupError):
         for _ in range(600):  # the last ones end a little later
             os.killpg(process.pid, 0)
             time.sleep(0.1)
         pytest.fail("processes are left")
-    assert not [name for name in files_of(tmp_path / "out") if name[0] == "."]
+    assert files_of(out).keys() == set(whole)

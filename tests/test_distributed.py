@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -316,6 +318,70 @@ def test_what_is_refused(client, drawn, texts):
         cluster.fit(WORDS(), bag([3], ["a"], 1), client=client)
     with pytest.raises(ValueError, match="No word is left to count in 2 documents"):
         cluster.fit(WORDS(), bag(["...", "!"], ["a", "b"], 2), client=client)
+
+
+def test_wrong_arguments(client, texts):
+    model = make_pipeline(WORDS(), lw.NaiveBayes(TREE))
+    message = "client is a str: expected a distributed.Client, as in: with leafwise.distributed.con"
+    with pytest.raises(TypeError, match=message):
+        cluster.fit(model, bag(texts, texts), client="tcp://10.0.0.1:8786")
+    message = (
+        r'There is no option "textt" to read documents\. Did you mean "text"\? Options: text, '
+    )
+    for call in (cluster.fit, cluster.predict):
+        with pytest.raises(TypeError, match=message):
+            call(model, "docs", client=client, textt="body")
+    with pytest.raises(TypeError, match="encoding is an option for files alone"):
+        cluster.fit(model, bag(texts, texts), client=client, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lw.HPLSA("auto"), 'n_leaves="auto" needs all documents in memory: expected a number'),
+        (lw.NaiveBayes(TREE, alpha=-1), "alpha=-1: expected a number above 0"),
+        (lw.NaiveBayes(TREE, nodes="some"), "nodes='some'"),
+        (lw.HarmonicClassifier(tol=-1), "tol=-1: expected"),
+    ],
+)
+def test_a_model_is_refused_before_its_documents_are_read(client, model, message):
+    with pytest.raises(ValueError, match=message):
+        cluster.fit(make_pipeline(WORDS(), model), "/no/such/folder", client=client)
+
+
+def test_tasks_of_a_fit_that_fails_are_let_go(client, texts):
+    model = make_pipeline(WORDS(), lw.HierarchicalDirichlet(vocabulary=["word1"]))
+    before = set(client.futures)
+    message = "vocabulary is for a tree's keywords, and there is no taxonomy"
+    with pytest.raises(ValueError, match=message) as error:
+        cluster.fit(model, bag(texts, ["a"] * N, 40), client=client)
+    until = time.monotonic() + 60
+    while client.futures.keys() - before:  # `error` has the frames in which they were begun
+        assert time.monotonic() < until, "they are kept"
+        time.sleep(0.01)
+    assert error.tb is not None
+
+
+def test_a_fit_that_fails_is_quiet():
+    """Though tasks are under way when the block is left."""
+    code = """
+import dask.bag
+from sklearn.pipeline import make_pipeline
+import leafwise as lw
+from leafwise.distributed import connect, fit
+
+if __name__ == "__main__":
+    model = lw.HierarchicalDirichlet(vocabulary=["word"])
+    texts = dask.bag.from_sequence([(f"word {i}", "a") for i in range(200)], npartitions=100)
+    try:
+        with connect("local:2") as client:
+            fit(make_pipeline(lw.WordCounter(), model), texts, client=client)
+    except ValueError as error:
+        print(error)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stdout == "vocabulary is for a tree's keywords, and there is no taxonomy.\n"
+    assert ended.stderr == ""
 
 
 # ---- workers that are lost ----

@@ -339,3 +339,15 @@ def test_parts_that_are_left_are_cleared(tmp_path, memory):
     memory.pipe("/out/.leafwise-2c", b"half")
     parts.clear("memory://out")
     assert memory.find("/out") == ["/out/a.csv"]
+
+
+def test_partitions_that_are_written_are_counted(memory, tmp_path):
+    some = [parts.Partition(f"docs/{name}", name) for name in ("a.csv", "deep/b.csv", "c.csv")]
+    (tmp_path / "store").mkdir()
+    in_store = f"dir://out::file://{tmp_path}/store"
+    for out in (f"file://{tmp_path}/out", "memory://out", "simplecache::memory://in", in_store):
+        assert parts.count_whole(out, some) == 0
+        for name in ("a.csv", "deep/b.csv", "other.csv"):
+            with parts.placed(out, name) as path:
+                Path(path).write_text(CSV)
+        assert parts.count_whole(out, some) == 2

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -23,6 +24,9 @@ import pytest
 
 import leafwise as lw
 from leafwise.cli.talking import Pace, duration
+from leafwise.corpus import Corpus
+from leafwise.corpus_resuming import Unfinished, describe
+from leafwise.exceptions import LeafwiseError, OutputError
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -446,6 +450,83 @@ def test_a_folder_of_documents(call, home, tmp_path, monkeypatch, pet_texts):
         (tmp_path / "cats" / f"{i}.txt").write_text(text)
     assert call("classify", "-m", "pets.model", tmp_path, "-o", "f.csv", "--resume").code == 0
     assert len(Path("f.csv").read_text().splitlines()) == len(pet_texts) + 1
+
+
+def write(docs, output, meanwhile) -> None:
+    """Write documents one by one; something happens after the first."""
+    corpus, unfinished = Corpus(docs, batch_size=1), Unfinished(str(output), describe(str(docs)))
+    with unfinished.opened(), unfinished.writer(corpus, ["x"]) as rows:
+        rows.begin()
+        for batch in rows.rest(corpus.batches()):
+            if unfinished.n_documents:
+                meanwhile()
+            rows.write(batch, {"x": [0]})
+
+
+@pytest.fixture
+def folder(tmp_path, pet_texts):
+    for name in ("a.txt", "b.txt", "deep/c.txt"):
+        path = tmp_path / "docs" / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(pet_texts[0])
+        os.utime(path, (0, 0))
+    return tmp_path / "docs"
+
+
+def rename(folder):
+    (folder / "a.txt").rename(folder / "z.txt")
+
+
+def move(folder):
+    (folder / "a.txt").rename(folder / "deep" / "a.txt")
+
+
+def trade_sizes(folder):
+    """The sum of the sizes and the newest time are what they were."""
+    (folder / "a.txt").write_text("a cat")
+    (folder / "b.txt").write_text("a c" + "a" * (2 * os.path.getsize(folder / "deep/c.txt") - 8))
+    for name in ("a.txt", "b.txt"):
+        os.utime(folder / name, (0, 0))
+
+
+@pytest.mark.parametrize("change", [rename, move, trade_sizes])
+def test_other_files_of_a_folder_are_no_run_to_go_on_with(folder, tmp_path, change):
+    output = tmp_path / "o.csv"
+    with suppress(KeyboardInterrupt):
+        write(folder, output, lambda: signal.raise_signal(signal.SIGINT))
+    change(folder)
+    message = (
+        r"this one on other documents: the list of files in DOCS was 3 with the hash [0-9a-f]{16}, "
+        r"and now it is 3 with the hash [0-9a-f]{16}\. Give the same command"
+    )
+    with pytest.raises(LeafwiseError, match=message):
+        write(folder, output, lambda: None)
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone cannot be set here")
+def test_another_time_zone_changes_nothing(folder, monkeypatch):
+    try:
+        found = []
+        for zone in ("UTC", "Asia/Tokyo", "America/New_York"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            found.append(describe(str(folder)))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found[0] == found[1] == found[2]
+    assert found[0]["the date of DOCS"] == "1970-01-01 00:00:00.000000000 UTC"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_folder_of_the_output_that_is_removed_meanwhile(folder, tmp_path, ending):
+    output = tmp_path / "gone" / f"r.{ending}"
+    output.parent.mkdir()
+    message = (
+        rf"^Cannot write {output}: No such file or directory\. {output}\.unfinished is gone, a"
+    )
+    with pytest.raises(OutputError, match=message):
+        write(folder, output, lambda: shutil.rmtree(output.parent, ignore_errors=True))
 
 
 # ---- how far it is ------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 import leafwise as lw
 from leafwise import stream_sample, streams
+from leafwise.cli.ending import run
 from leafwise.corpus import Corpus
 from leafwise.exceptions import LeafwiseError
 from leafwise.stream_memory import MIB, Room, bytes_of, resident
@@ -79,6 +80,12 @@ def test_a_bound_that_cannot_be_kept(some):
         with pytest.raises(LeafwiseError, match=r"memory='10MB' is too little: .* at least .* MiB"):
             streams.fit(model, corpus, memory="10MB")
     assert corpus.n_documents is None  # nothing was read
+
+
+def test_a_command_names_the_option(capsys):
+    """Wherever the bound is read again: below the command, too."""
+    assert run(lambda: Room.of("10MB")) == 1
+    assert capsys.readouterr().err.startswith("Error: --memory '10MB' is too little: Python, its")
 
 
 def test_equal_runs_have_equal_room():
@@ -156,6 +163,16 @@ def test_what_cannot_be_learned_from_a_stream(some):
         streams.fit(lw.NaiveBayes(tree), corpus)
     with pytest.raises(TypeError, match=r"corpus is a list: expected a leafwise\.corpus\.Corpus"):
         streams.fit(lw.TaxonomyClassifier(tree), ["a text"])
+    with pytest.raises(TypeError, match=r"corpus is a list: expected a leafwise\.corpus\.Corpus"):
+        streams.sample(lw.TaxonomyClassifier(tree), ["a text"])
+    message = "model is a NaiveBayes: expected a TaxonomyClassifier. Models of counts need no sampl"
+    with pytest.raises(TypeError, match=message):
+        streams.sample(lw.NaiveBayes(tree), corpus, memory=ROOMY)
+    model, message = lw.TaxonomyClassifier(tree), "on_progress=5: expected a function that is calle"
+    for learn in (streams.fit, streams.sample):
+        with pytest.raises(TypeError, match=message):
+            learn(model, corpus, memory=ROOMY, on_progress=5)
+    assert corpus.n_documents is None  # nothing was read
 
 
 def test_no_label_at_all(tmp_path, pets, pet_texts):

@@ -75,7 +75,8 @@ def run(command: Callable[[], Any]) -> int:
         return BAD_OUTPUT
     except LeafwiseError as error:
         # Errors name arguments of Python; here they are options.
-        say(f"Error: {error}".replace("skip_bad=True", "--skip-bad"))
+        message = str(error).replace("skip_bad=True", "--skip-bad")
+        say(f"Error: {message.replace('memory=', '--memory ')}")
         return BAD_INPUT
     except _damage() as error:  # met after a project was opened
         say(f"Error: the project is damaged: {error}. Go back to a backup, if there is one.")

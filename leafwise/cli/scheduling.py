@@ -68,10 +68,10 @@ def classify_on_cluster(
     if listing is not None:
         check_writable(listing)
     parts.check_outside(docs, output)
+    parts.check_shared(output)
     partitions = parts.find(docs, format=options.get("format"))
     made = parts.new_folder(output)  # now, rather than after learning
     options["skip_bad"] = skip_bad
-    n_done = 0
     try:
         with connect(scheduler) as client:
             if not client.nthreads():
@@ -82,13 +82,6 @@ def classify_on_cluster(
                 usage(str(error).replace("memory=", "--memory, for each worker: ", 1))
             model = prepare(parts.Joined(partitions, docs, taxonomy=tree, **options))
             with _bar(len(partitions)) as show:
-
-                def done(written: Written) -> None:
-                    nonlocal n_done
-                    n_done = written.n_partitions
-                    if show is not None:
-                        show(written)
-
                 written = classify_files(
                     model,
                     partitions,
@@ -97,14 +90,15 @@ def classify_on_cluster(
                     corpus_options=options,
                     memory=memory,
                     bad_rows=listing,
-                    on_progress=done,
+                    on_progress=show,
                 )
     except BaseException:
         parts.clear(output)  # what was being written when the workers were ended
         if made:
             with suppress(OSError):  # it holds files that were done
                 os.rmdir(parts.local_path(output))
-        if n_done:
+        # Those that nobody has heard of yet, too.
+        if n_done := parts.count_whole(output, partitions):
             files = count(len(partitions), "file")
             say(
                 f"Done, and whole in {output}: {n_done:,} of {files}. To go on, name the others by "
