@@ -100,8 +100,8 @@ class ChoosingClassifier(StagedClassifier):
 
     def _passed_over(self, counted: Counted) -> float:
         """Return what share of the documents are of classes that labels have passed over."""
-        keywords = counted.keywords
-        if self.several_ or keywords is None or not counted.membership.nnz:
+        keywords, n_labelled = counted.keywords, len(np.unique(counted.membership.indices))
+        if self.several_ or keywords is None or n_labelled in (0, len(self.nodes_)):
             return 0.0
         best, match = best_of(partial(self._matches, keywords), counted.X, len(self.nodes_))
         return passed_over(best, match > 0, counted.membership)
