@@ -59,8 +59,8 @@ LABELLED = ("newsgroups", "reuters", "directory of macos")  # the whole has too 
 JOBS = [
     *(Job("count", corpus, rounds=3) for corpus in ("newsgroups", "reuters", "directory")),
     *(Job("classify", corpus, rounds=2) for corpus in LABELLED),
-    *(Job("sort", "newsgroups", size) for size in PER_CLASS),
-    *(Job("sort", corpus, 7) for corpus in LABELLED[1:]),
+    *(Job("sort", corpus, size) for corpus in LABELLED[:2] for size in PER_CLASS),
+    Job("sort", LABELLED[2], 7),
     Job("sort", LABELLED[2], 7, asked="directory"),
     Job("unlabelled", "newsgroups", rounds=3),
     *(Job("near", corpus, rounds=2) for corpus in LABELLED),

@@ -170,11 +170,14 @@ class Table:
                 break
             sign = 1 if column.more_is_better else -1
             best = max(ours, key=lambda name: sign * ours[name][k])
-            for name, values in peers.items():
-                if sign * values[k] > sign * ours[best][k]:
-                    theirs, own = column.shown(values[k]), column.shown(ours[best][k])
-                    if theirs != own:
-                        said.append(f"{name} in {column.head} ({theirs}; {best} {own})")
+            own = column.shown(ours[best][k])
+            better = [
+                f"{name} {column.shown(values[k])}"
+                for name, values in peers.items()
+                if sign * values[k] > sign * ours[best][k] and column.shown(values[k]) != own
+            ]
+            if better:
+                said.append(f"in {column.head} ({best} {own}): {'; '.join(better)}")
         return said
 
     def same(self) -> str:
@@ -224,8 +227,9 @@ def write_page(lines: list[Line], out: Path, more: str = "", n_runs: int = 1) ->
             )
             text += table.same() + "\n" * bool(table.same())
             if part not in ("speedup", "unlabelled"):  # which leafwise does alone
-                said = "; ".join(table.ahead()) or "none"
-                text += f"Peers ahead of leafwise: {said}.\n\n"
+                said = table.ahead()
+                text += "Peers ahead of leafwise" + (":\n\n" if said else ": none.\n\n")
+                text += "".join(f"- {one}\n" for one in said) + "\n" * bool(said)
     for line in lines:
         if line["part"] == "cold":
             text += _cold(line)
@@ -305,24 +309,30 @@ def _draw_counts(plt: Any, tables: list[Table]) -> Any:
 
 def _draw_sorting(plt: Any, tables: list[Table]) -> Any:
     """Draw how many are right over labels per class, and against speed."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    corpus = tables[0].first["corpus"]
-    own = [table for table in tables if table.first["corpus"] == corpus]
+    groups: dict[str, list[Table]] = {}
+    for table in tables:
+        groups.setdefault(table.first["corpus"], []).append(table)
+    first = tables[0].first["corpus"]
+    curves = [corpus for corpus, own in groups.items() if len(own) > 1] or [first]
+    n = len(curves) + 1
+    figure, (*left, right) = plt.subplots(1, n, figsize=(5 * n, 4), layout="constrained")
+    middle = groups[first][len(groups[first]) // 2]
     for k, name in enumerate(PARTS["sort"].names):
-        there = [table for table in own if name in table.values]
         style = {"color": f"C{k}", "linewidth": 2.5 if name in OURS else 1, "marker": "o"}
-        sizes = [table.first["size"] for table in there]
-        left.plot(sizes, [t.values[name][0] for t in there], label=name, markersize=4, **style)
-        for table in there[len(there) // 2 :][:1]:
-            values = table.values[name]
+        for axes, corpus in zip(left, curves):
+            there = [table for table in groups[corpus] if name in table.values]
+            sizes = [table.first["size"] for table in there]
+            axes.plot(sizes, [t.values[name][0] for t in there], label=name, markersize=4, **style)
+        if name in middle.values:
+            values = middle.values[name]
             right.scatter(values[1], values[0], color=f"C{k}", s=80 if name in OURS else 30)
             right.annotate(name, (values[1], values[0]), fontsize=7, xytext=(4, 4),
                            textcoords="offset points")  # fmt: skip
-    left.set(xscale="log", xlabel="labels per class", ylabel="right", title=corpus)
-    left.set_xticks(ticks := [t.first["size"] for t in own], list(map(str, ticks)))
-    left.minorticks_off()
-    left.legend(fontsize=7, frameon=False)
-    middle = own[len(own) // 2].first["size"]
+    for axes, corpus in zip(left, curves):
+        axes.set(xscale="log", xlabel="labels per class", ylabel="right", title=corpus)
+        axes.set_xticks(ticks := [t.first["size"] for t in groups[corpus]], list(map(str, ticks)))
+        axes.minorticks_off()
+    left[0].legend(fontsize=7, frameon=False)
     right.set(xscale="log", xlabel="documents a second", ylabel="right")
-    right.set_title(f"{corpus}, {middle} labels per class")
+    right.set_title(f"{first}, {middle.first['size']} labels per class")
     return figure

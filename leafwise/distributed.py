@@ -158,12 +158,10 @@ def _check(counter: WordCounter | None, model: Any) -> None:
     """Refuse settings that cannot be, or not on a cluster."""
     if counter is not None:
         counter._validate()
-    if model is not None:
+    if isinstance(model, HPLSA):
+        model._validate_elsewhere(counter is not None)
+    elif model is not None:
         model._validate()
-    if isinstance(model, HPLSA) and model.tree is None and model.n_leaves == "auto":
-        raise ValueError(
-            'n_leaves="auto" needs all documents in memory: expected a number of leaves.'
-        )
     if isinstance(model, CountClassifier) and model.taxonomy is not None:
         Classes.of_taxonomy(model.taxonomy, model.nodes)
 
@@ -172,9 +170,7 @@ def _fit_counted(model: Any, blocks: Blocks, counter: WordCounter | None) -> Non
     """Fit to blocks of counted texts."""
     if isinstance(model, HPLSA):
         words = None if counter is None else counter.get_feature_names_out()
-        if model.vocabulary is not None:
-            words = model._words(model.n_features_in_)
-        model._fit_blocks(blocks.derive(_counts_of), words)
+        model._fit_counted(blocks.derive(_counts_of), words)
         return
     if isinstance(model, CountClassifier):
         classes = _classes(model, blocks)

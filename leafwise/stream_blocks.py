@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +24,7 @@ class Stream(Blocks):
     sizes : how many documents are in each
     folder : where blocks that are made of them are kept
     watch : called with each sum while it grows
+    few : see `Blocks`
     """
 
     def __init__(
@@ -32,16 +33,18 @@ class Stream(Blocks):
         sizes: Sequence[int],
         folder: str,
         watch: Callable[[Any], None] = lambda found: None,
+        few: int = Blocks.few,
     ):
         super().__init__(parts, sizes)
-        self._folder, self._watch = folder, watch
+        self._folder, self._watch, self.few = folder, watch, few
 
     def total(self, function: Callable, *shared: Any, rows: Sequence[Any] = ()) -> Any:
         sums: list[tuple[int, Any]] = []  # of how many blocks each, fewer and fewer
         for part, own in zip(self.parts, self._cut(rows)):
             n, found = 1, function(part, *shared, *own)
-            # Like with like: to add each block to the sum of all would copy that each time.
-            while sums and sums[-1][0] <= n:
+            # Like with like: to add each block to the sum of all would copy that each time. Tables
+            # do not grow, so of these there is one sum.
+            while sums and (sums[-1][0] <= n or not _grows(found)):
                 m, last = sums.pop()
                 n, found = n + m, add(last, found)
             self._watch(found)
@@ -56,18 +59,35 @@ class Stream(Blocks):
         files = _Files(self._folder)
         for part, own in zip(self.parts, self._cut(rows)):
             files.append(function(part, *shared, *own))
-        return Stream(files, self.sizes, self._folder, self._watch)
+        return self._of(files, self.sizes)
 
     def sized(self, sizes: Sequence[int]) -> Stream:
-        return Stream(self.parts, sizes, self._folder, self._watch)
+        return self._of(self.parts, sizes)
 
     def on_disk(self) -> Stream:
         """The same blocks, to be gone through often."""
         return self.derive(lambda block: block)
 
+    def _of(self, parts: Iterable[Any], sizes: Sequence[int]) -> Stream:
+        return Stream(parts, sizes, self._folder, self._watch, self.few)
+
+
+def _grows(found: Any) -> bool:
+    """Whether a sum of such is larger than its parts."""
+    return any(map(sparse.issparse, found if isinstance(found, tuple) else [found]))
+
+
+class _Alone(NamedTuple):
+    """A block that is a matrix."""
+
+    X: sparse.csr_matrix
+
 
 class _Files:
-    """Blocks as files, which go when this does. A block is a NamedTuple of arrays and matrices."""
+    """Blocks as files, which go when this does.
+
+    A block is a NamedTuple of arrays and matrices, or a matrix.
+    """
 
     _numbers = count()
 
@@ -78,6 +98,8 @@ class _Files:
         weakref.finalize(self, _remove, self._paths)
 
     def append(self, block: Any) -> None:
+        if sparse.issparse(block):
+            block = _Alone(block)
         self._kind = type(block)
         path = f"{self._stem}-{len(self._paths)}.npz"
         self._paths.append(path)
@@ -95,7 +117,8 @@ class _Files:
 
     def _read(self, path: str) -> Any:
         with np.load(path, allow_pickle=False) as arrays:
-            return self._kind(*(_field(arrays, name) for name in self._kind._fields))
+            block = self._kind(*(_field(arrays, name) for name in self._kind._fields))
+        return block.X if isinstance(block, _Alone) else block
 
 
 _CSR = ("data", "indices", "indptr")

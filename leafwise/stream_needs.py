@@ -16,6 +16,7 @@ from leafwise.models._counts import CountClassifier, TableClassifier
 from leafwise.models._dirichlet_tree import MOST_CLASSES
 from leafwise.models._stages import MOST, MOST_WORK
 from leafwise.models.dirichlet import HierarchicalDirichlet
+from leafwise.models.growth import HPLSA
 from leafwise.models.naive_bayes import NaiveBayes
 from leafwise.models.taxonomy_classifier import TaxonomyClassifier
 from leafwise.stream_sample import Sample
@@ -31,6 +32,7 @@ _PER_SCORE = 96  # for a document and a class, where neighbours are compared
 _PER_JUDGED = 80  # the same, where documents are only scored
 _PER_WEIGHT = 26  # for a word and a class in linear scores
 _PER_WEIGHT_MIXED = 42  # the same, where scores learned in two ways are put together
+_PER_LEAF = 64, 176  # for each leaf of an HPLSA, a document and a word
 _TO_CHOOSE_SIGMA = 26  # for a word of the documents that decide and a class, a thousand at most
 
 
@@ -147,3 +149,11 @@ def model_needs(
         n_judging = _n_judging(model, lengths, n_words)
         need += _TO_CHOOSE_SIGMA * n_judging * min(n_classes, MOST_CLASSES)
     return need
+
+
+def tree_needs(model: HPLSA, n_documents: int, n_words: int) -> float:
+    """Estimate what tables of documents × leaves, words × leaves and words × nodes take."""
+    n_leaves = model.n_leaves if model.tree is None else len(model.tree.leaves)
+    assert isinstance(n_leaves, int)
+    per_document, per_word = _PER_LEAF
+    return n_leaves * (per_document * n_documents + per_word * n_words)

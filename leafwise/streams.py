@@ -1,9 +1,10 @@
 """Learning from more documents than fit in memory.
 
 Models of counts need one pass to learn which words there are, and one to count them: what they
-learn adds up over documents, so nothing else is kept of these. Only a `HierarchicalDirichlet` goes
-over them again and again, and has their counts on disk meanwhile. `TaxonomyClassifier` compares
-documents with each other and has to hold those that it learns from: it gets as many as fit.
+learn adds up over documents, so nothing else is kept of these. Only `HierarchicalDirichlet` and
+`HPLSA` go over them again and again, and have their counts on disk meanwhile. `TaxonomyClassifier`
+compares documents with each other and has to hold those that it learns from: it gets as many as
+fit.
 
 The bound is on all that the process holds at once, with Python and its libraries. A batch of
 documents is bounded by `Corpus`; words and counts are not, so they are watched as they grow: rare
@@ -28,10 +29,11 @@ from leafwise.labels import Classes, read_labels
 from leafwise.models._blocks import Documents
 from leafwise.models._counts import CountClassifier
 from leafwise.models.dirichlet import HierarchicalDirichlet
+from leafwise.models.growth import HPLSA
 from leafwise.models.taxonomy_classifier import TaxonomyClassifier
 from leafwise.stream_blocks import Stream
 from leafwise.stream_memory import Room, bytes_of, shown
-from leafwise.stream_needs import PER_WORD, model_needs, sample_needs
+from leafwise.stream_needs import PER_WORD, model_needs, sample_needs, tree_needs
 from leafwise.stream_sample import Sample, draw
 from leafwise.text import WordCounter
 
@@ -46,6 +48,9 @@ _PER_CHARACTER = 32  # bytes that counting needs for a character of text, at mos
 _WORDS = 0.4  # of the room is for words; they are cut down to half of that
 _TEXTS = 0.125  # of the room is for the texts of a sample: what is made of them is larger
 _ROOMY = 0.9  # of the room is filled by a sample
+_PER_FETCHED = 32  # bytes that an entry of a class takes that `HPLSA` fetches to split it
+_FETCHED = 0.2  # of the room is for such a class
+_PER_SHARED = 8  # bytes that sharing words among leaves needs for a character of text, at most
 
 
 def fit(
@@ -55,12 +60,12 @@ def fit(
 
     Parameters
     ----------
-    model : pipeline of a WordCounter and a model of counts, or TaxonomyClassifier
+    model : pipeline of a WordCounter and a model of counts or HPLSA, or TaxonomyClassifier
         As in ``make_pipeline(WordCounter(), HierarchicalMixture(tree))``. What it learns is what
         its own `fit` learns from all texts at once, to rounding; a `TaxonomyClassifier` learns from
         those that `sample` chooses, and its `report_` says how many they are.
     corpus : Corpus
-        It is read twice, and its labels are learned from.
+        It is read twice, and its labels are learned from; `HPLSA` has no use for these.
     memory : str or int
         The most that the process may hold, such as "1GiB", "500MB" or a number of bytes.
     on_progress : callable, optional
@@ -79,23 +84,52 @@ def fit(
         if not found.is_all:
             model.report_.insert(0, _reported(found, memory))
         return model
-    counter, classifier = _parts(model)
+    counter, last = _parts(model)
     room = Room.of(memory)
-    classifier._validate()
-    classes = None
-    if classifier.taxonomy is not None:
-        classes = Classes.of_taxonomy(classifier.taxonomy, classifier.nodes)
     pieces = _Pieces(corpus, max(1 << 20, min(1 << 24, room.left // _PER_CHARACTER)), on_progress)
+    if isinstance(last, HPLSA):
+        _grow(last, counter, pieces, room, memory)
+    else:
+        _classify(last, counter, pieces, room, memory)
+    return model
+
+
+def _classify(
+    model: CountClassifier, counter: WordCounter, pieces: _Pieces, room: Room, memory: Any
+) -> None:
+    """Learn classes from a stream."""
+    model._validate()
+    classes = None
+    if model.taxonomy is not None:
+        classes = Classes.of_taxonomy(model.taxonomy, model.nodes)
     sizes, labels = _learn_words(counter, pieces, room, memory)
     if classes is None:
         classes = Classes.of_labels(read_labels([tuple(labels)]))
-    watch = _Watch(classifier, len(classes.nodes), room, memory)
+    watch = _Watch(model, len(classes.nodes), room, memory)
     with tempfile.TemporaryDirectory(prefix="leafwise-") as folder:
-        blocks = Stream(_Counted(counter, classes, pieces), sizes, folder, watch)
-        if isinstance(classifier, HierarchicalDirichlet):
+        blocks = Stream(_Documents(counter, classes, pieces), sizes, folder, watch)
+        if isinstance(model, HierarchicalDirichlet):
             blocks = blocks.derive(watch.seen)  # on disk, to be gone through often
-        classifier._fit_blocks(blocks, classes)
-    return model
+        model._fit_blocks(blocks, classes)
+
+
+def _grow(model: HPLSA, counter: WordCounter, pieces: _Pieces, room: Room, memory: Any) -> None:
+    """Grow a tree from a stream."""
+    model._validate_elsewhere(counted=True)
+    sizes, _ = _learn_words(counter, pieces, room, memory)
+    words = counter.get_feature_names_out()
+    few = min(Stream.few, int(_FETCHED * room.left / _PER_FETCHED))
+    need = tree_needs(model, sum(sizes), len(words))
+    need += _PER_FETCHED * few + _PER_SHARED * pieces.characters
+    if need > room.left:
+        raise LeafwiseError(
+            f"HPLSA needs about {shown(need)} to grow a tree from {sum(sizes):,} documents and "
+            f"{len(words):,} words, and memory={memory!r} leaves {shown(room.left)}. Give it more, "
+            "or have fewer leaves or words: WordCounter(min_count=5), say."
+        )
+    with tempfile.TemporaryDirectory(prefix="leafwise-") as folder:
+        blocks = Stream(_Counts(counter, pieces), sizes, folder, few=few)
+        model._fit_counted(blocks.on_disk(), words)
 
 
 def sample(
@@ -174,15 +208,15 @@ def _check(corpus: Any, on_progress: Any) -> None:
         )
 
 
-def _parts(model: Any) -> tuple[WordCounter, CountClassifier]:
+def _parts(model: Any) -> tuple[WordCounter, CountClassifier | HPLSA]:
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
     if len(steps) == 2 and isinstance(steps[0], WordCounter):
-        if isinstance(steps[1], CountClassifier):
+        if isinstance(steps[1], CountClassifier | HPLSA):
             return steps[0], steps[1]
         raise TypeError(
             f"A {type(steps[1]).__name__} does not learn from counts that add up, so it needs all "
             "documents at once. Expected NaiveBayes, HierarchicalShrinkage, GeneralShrinkage, "
-            "HierarchicalMixture, HPLC, PLC or HierarchicalDirichlet."
+            "HierarchicalMixture, HPLC, PLC, HierarchicalDirichlet or HPLSA."
         )
     raise TypeError(
         f"model is a {type(model).__name__}: expected make_pipeline(WordCounter(), model of counts)"
@@ -194,7 +228,7 @@ class _Pieces:
     """The texts and labels of a corpus, some at a time, in pieces that are the same each time."""
 
     def __init__(self, corpus: Corpus, characters: int, on_progress: OnProgress | None):
-        self._corpus, self._characters, self._on_progress = corpus, characters, on_progress
+        self._corpus, self.characters, self._on_progress = corpus, characters, on_progress
 
     def read(self, what: str) -> Iterator[tuple[list[str], list[tuple[str, ...]]]]:
         texts: list[str] = []
@@ -206,15 +240,26 @@ class _Pieces:
                     texts.append(text)
                     labels.append(given)
                     size += len(text)
-                    if size >= self._characters or len(texts) == _ROWS:
+                    if size >= self.characters or len(texts) == _ROWS:
                         yield texts, labels
                         texts, labels, size = [], [], 0
         if texts:
             yield texts, labels
 
 
-class _Counted(NamedTuple):
-    """The same, with their words counted, each time they are gone through."""
+class _Counts(NamedTuple):
+    """The word counts of the same, each time they are gone through."""
+
+    counter: WordCounter
+    pieces: _Pieces
+
+    def __iter__(self) -> Iterator[sparse.csr_matrix]:
+        for texts, _ in self.pieces.read("Learning"):
+            yield sparse.csr_matrix(self.counter.transform(texts), dtype=np.float64)
+
+
+class _Documents(NamedTuple):
+    """The same, with their labels."""
 
     counter: WordCounter
     classes: Classes

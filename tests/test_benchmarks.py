@@ -326,7 +326,7 @@ class TestPeers:
         (table,) = peers_page.tables_of(lines)
         assert table.rows()[2] == "| CountVectorizer | 3 | 1.00 | 3 | 1.00 | 20 MiB | 1.00 |"
         assert table.rows()[3] == "| **WordCounter** | 6 | 2.00 | 2 | 0.50 | 20 MiB | 1.00 |"
-        assert table.ahead() == ["CountVectorizer in transform, MB/s (3; WordCounter 2)"]
+        assert table.ahead() == ["in transform, MB/s (WordCounter 2): CountVectorizer 3"]
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import leafwise as lw
@@ -142,6 +143,50 @@ def test_keywords_and_documents_without_labels(some, pets, pet_texts, pet_labels
     found = streams.fit(model, Corpus(tmp_path / "pets.csv"), memory=ROOMY)
     assert found[-1].n_iter_ == at_once[-1].n_iter_ > 1
     np.testing.assert_allclose(found.predict_proba(pet_texts), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("few", ["all", "none"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"shape": "splits"}, {"topics": "leaf"}, {"unit": "document"}, {"tree": "given"}],
+    ids=repr,
+)
+def test_a_tree_grows_from_a_stream(some, settings, few, monkeypatch):
+    """Whether classes are fetched to be split, or split where they are on disk."""
+    tree, texts, _, corpus = some
+    given = settings | ({"tree": tree} if "tree" in settings else {})
+    if few == "none":
+        monkeypatch.setattr(streams, "_FETCHED", 0.0)
+    model = lw.HPLSA(4, max_iter=20, **given)
+    at_once = make_pipeline(lw.WordCounter(min_count=2), model).fit(texts)
+    expected = at_once.transform(texts)
+    found = make_pipeline(lw.WordCounter(min_count=2), clone(model))
+    assert streams.fit(found, corpus, memory=ROOMY) is found
+    np.testing.assert_allclose(found.transform(texts), expected, atol=1e-5)
+    np.testing.assert_allclose(found[-1].p_leaf_given_document_, expected, atol=1e-5)
+    if not given.get("tree"):  # its nodes are named by words, at once or not
+        words = at_once[0].get_feature_names_out()
+        named = clone(model).set_params(vocabulary=words).fit(at_once[0].transform(texts))
+        assert found[-1].tree_.paths == named.tree_.paths
+
+
+def test_a_tree_that_does_not_fit(some):
+    *_, corpus = some
+    bound = Room.of("64GiB").bound - Room.of("64GiB").left + 128 * MIB
+    model = make_pipeline(lw.WordCounter(), lw.HPLSA(100_000))
+    message = r"HPLSA needs about .* to grow a tree from 240 documents and .* words, and memory=.* "
+    with pytest.raises(LeafwiseError, match=message + "leaves .* have fewer leaves or words"):
+        streams.fit(model, corpus, memory=bound)
+
+
+def test_trees_that_no_stream_can_grow(some):
+    *_, corpus = some
+    with pytest.raises(ValueError, match='n_leaves="auto" needs all documents in memory: expected'):
+        streams.fit(make_pipeline(lw.WordCounter(), lw.HPLSA("auto")), corpus, memory=ROOMY)
+    again = make_pipeline(lw.WordCounter(), lw.HPLSA(3, max_iter=5, warm_start=True))
+    streams.fit(again, corpus, memory=ROOMY)
+    with pytest.raises(ValueError, match="warm_start=True goes on with the words of the last fit"):
+        streams.fit(again, corpus, memory=ROOMY)
 
 
 def test_several_labels(tmp_path, pets, pet_texts, pet_labels):
@@ -317,9 +362,11 @@ from leafwise.corpus import Corpus
 kind, path, memory = sys.argv[1:]
 model = lw.TaxonomyClassifier(spread=False)
 if kind != "TaxonomyClassifier":
-    settings = {"max_iter": 3} if kind == "HierarchicalDirichlet" else {}
+    growing = {"n_leaves": 4, "max_iter": 5, "betas": [1.0]}
+    settings = {"HierarchicalDirichlet": {"max_iter": 3}, "HPLSA": growing}.get(kind, {})
     model = make_pipeline(lw.WordCounter(), getattr(lw, kind)(**settings))
 streams.fit(model, Corpus(path), memory=memory)
+assert kind != "HPLSA" or len(model[-1].leaves_) == 4
 # Not ru_maxrss, which begins with what the process had that started this one.
 status = open("/proc/self/status").read() if sys.platform == "linux" else ""
 found = re.search(r"VmHWM:\\s*(\\d+) kB", status)
@@ -348,15 +395,18 @@ def large(tmp_path_factory):
     path.unlink()
 
 
-@pytest.mark.parametrize("kind", ["HierarchicalMixture", "HierarchicalDirichlet"])
-def test_models_of_counts_stay_below_the_bound(large, kind):
+@pytest.mark.parametrize(
+    ("kind", "memory"),
+    [("HierarchicalMixture", "700MiB"), ("HierarchicalDirichlet", "700MiB"), ("HPLSA", "900MiB")],
+)
+def test_models_stay_below_the_bound(large, kind, memory):
     path, _ = large
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LEARN, kind, str(path), "700MiB"],
+        [sys.executable, "-W", "ignore", "-c", LEARN, kind, str(path), memory],
         env=ENVIRONMENT, capture_output=True, text=True, timeout=280,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 700 * MIB
+    assert int(done.stdout) < bytes_of(memory)
 
 
 @pytest.mark.parametrize(("memory", "least"), [("700MiB", 1000), ("900MiB", 9000)])

@@ -62,7 +62,13 @@ class Blocks:
     ----------
     parts : the pieces
     sizes : how many documents are in each
+
+    Attributes
+    ----------
+    few : so many entries are better fetched than asked a hundred times where they are
     """
+
+    few = 10_000_000
 
     def __init__(self, parts: Any, sizes: Sequence[int]):
         self.parts, self.sizes = parts, list(sizes)

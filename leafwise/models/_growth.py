@@ -24,7 +24,6 @@ from leafwise.threads import in_threads
 
 _TINY = 1e-300
 HELD_OUT = 0.1  # of the occurrences, to decide on the number of leaves
-HERE = 10_000_000  # entries of a class that is split here, wherever its documents are
 _WORDS = 1 << 13  # words at a time, where topics are gone through
 _NEGLIGIBLE = 1e-6  # share of an occurrence that is left out when a class is looked at alone
 _POWER_STEPS = 50  # to find the direction in which a class comes apart
@@ -261,7 +260,7 @@ class Cooccurrences:
         share, topics = np.full(len(lengths), 0.5), np.zeros((2, len(n_entries)))
         documents, words = np.flatnonzero(lengths), np.flatnonzero(n_entries)
         part = part.derive(_only, words, rows=[lengths > 0]).sized(part.count(lengths > 0))
-        if n_entries.sum() <= HERE:  # a hundred rounds over blocks elsewhere cost more than this
+        if n_entries.sum() <= part.few:
             part = part.together()
         direction, sigma = leading_direction(part)
         if sigma == 0 or (not self.whole and beta * (1 + sigma) <= 1):

@@ -329,12 +329,29 @@ class HPLSA(ClusterMixin, TransformerMixin, BaseEstimator):
         self.n_iter_ += len(self.bounds_)
         return found
 
-    def _best_number(self, blocks: Blocks) -> int:
-        """Grow on nine tenths of the occurrences until the rest is no likelier; return leaves."""
-        if type(blocks) is not Blocks:
+    def _fit_counted(self, blocks: Blocks, words: Any = None) -> Self:
+        """Grow a tree from documents that are not all here, counted by a counter of such words."""
+        if words is not None:
+            self.n_features_in_ = len(words)
+        if words is None or self.vocabulary is not None:
+            words = self._words(self.n_features_in_)
+        return self._fit_blocks(blocks, words)
+
+    def _validate_elsewhere(self, counted: bool) -> None:
+        """Refuse settings for documents that are not all here, or `counted` where they are."""
+        self._validate()
+        if self.tree is None and self.n_leaves == "auto":
             raise ValueError(
                 'n_leaves="auto" needs all documents in memory: expected a number of leaves.'
             )
+        if counted and self.warm_start and hasattr(self, "tree_"):
+            raise ValueError(
+                "warm_start=True goes on with the words of the last fit, and a WordCounter learns "
+                "them anew: expected word counts, or warm_start=False."
+            )
+
+    def _best_number(self, blocks: Blocks) -> int:
+        """Grow on nine tenths of the occurrences until the rest is no likelier; return leaves."""
         X = sparse.vstack(blocks.parts, format="csr")
         kept, rest = hold_out(X, self.random_state or 0)
         found: dict[int, float] = {}
