@@ -387,7 +387,7 @@ def large(tmp_path_factory):
         for _ in range(30):
             drawn = words[rng.choice(len(p), (4000, 50), p=p / p.sum())]
             file.writelines(
-                f"topic{j % 4} {' '.join(row)},{f'class {j % 4}' if j % 50 < 4 else ''}\n"
+                f"{f'topic{j % 4} ' * 8}{' '.join(row)},{f'class {j % 4}' if j % 50 < 4 else ''}\n"
                 for j, row in enumerate(drawn)
             )
         assert file.tell() > 45e6
