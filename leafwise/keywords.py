@@ -266,13 +266,15 @@ def match_terms(terms: sparse.csr_matrix, X: sparse.csr_matrix) -> sparse.csr_ma
     """Return documents × terms: how often a document has all words of a term."""
     X = sparse.csr_matrix(X, copy=not X.has_sorted_indices)
     X.sum_duplicates()
-    n_documents = np.bincount(X.indices, minlength=X.shape[1])
     # Each term is looked for where its rarest word is.
     n_terms = terms.shape[0]
-    first = np.empty(n_terms, np.int64)
-    for k in range(n_terms):
-        words = terms.indices[terms.indptr[k] : terms.indptr[k + 1]]
-        first[k] = words[np.argmin(n_documents[words])]
+    first = terms.indices[terms.indptr[:-1]].astype(np.int64)
+    several = np.flatnonzero(np.diff(terms.indptr) > 1)
+    if len(several):
+        n_documents = np.bincount(X.indices, minlength=X.shape[1])
+        for k in several.tolist():
+            words = terms.indices[terms.indptr[k] : terms.indptr[k + 1]]
+            first[k] = words[np.argmin(n_documents[words])]
     by_word = np.argsort(first, kind="stable")
     begins = np.append(0, np.cumsum(np.bincount(first, minlength=X.shape[1])))
     rows = X.indptr, X.indices, X.data.astype(np.float64, copy=False)

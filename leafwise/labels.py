@@ -143,7 +143,10 @@ def is_missing(label: Any) -> bool:
 
 def _missing(y: np.ndarray) -> np.ndarray:
     if y.dtype.kind == "O":
-        return np.array([is_missing(label) for label in y], bool)
+        missing = np.array([label is None for label in y], bool)
+        rest = np.flatnonzero(~missing)
+        missing[rest] = [is_missing(label) for label in y[rest]]
+        return missing
     if y.dtype.kind == "f":
         return np.isnan(y)
     return y == "" if y.dtype.kind == "U" else np.zeros(len(y), bool)

@@ -152,7 +152,7 @@ def test_em_learns_the_same_from_blocks(drawn, cut, n_labels, words, init):
     "settings", [{}, {"shape": "splits"}, {"unit": "document"}, {"tree": TREE}], ids=str
 )
 def test_trees_grow_the_same_from_blocks(drawn, settings, monkeypatch):
-    monkeypatch.setattr("leafwise.models._growth.HERE", 2_000)  # large classes stay in blocks
+    monkeypatch.setattr(Blocks, "few", 2_000)  # large classes stay in blocks
     X = sparse.csr_matrix(drawn.X, dtype=float)
     whole = HPLSA(4, **settings)
     whole.n_features_in_ = 400
@@ -166,10 +166,9 @@ def test_trees_grow_the_same_from_blocks(drawn, settings, monkeypatch):
     )
 
 
-def test_the_number_of_leaves_is_not_chosen_elsewhere(drawn, tmp_path):
-    blocks = Stream([sparse.csr_matrix(drawn.X, dtype=float)], [300], str(tmp_path))
+def test_the_number_of_leaves_is_not_chosen_elsewhere():
     with pytest.raises(ValueError, match='n_leaves="auto" needs all documents in memory'):
-        HPLSA("auto")._fit_blocks(blocks, None)
+        HPLSA("auto")._validate_elsewhere(counted=False)
 
 
 def test_scaled_rows_are_a_product_with_a_diagonal():

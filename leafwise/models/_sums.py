@@ -15,6 +15,7 @@ from leafwise.threads import in_threads
 
 _FEW = 1 << 20  # words of documents that SciPy adds up before a loop for it would be compiled
 _CELLS = 1 << 22  # pairs of a class and a word that one piece of work has room for
+_EVEN = 16  # pieces of work at least, where there are as many classes
 _SUMS = 1 << 20  # of a word of a document and a class, that are one piece of work
 
 
@@ -93,7 +94,8 @@ def words_by_class(X: sparse.csr_matrix, membership: sparse.csr_matrix) -> spars
         n = _add_up(*part, *classes, *rows, n_words, words, sums, ends)
         return words[:n].copy(), sums[:n].copy(), ends
 
-    found = in_threads(work, _parts(most)) or [(np.empty(0, np.int32), np.empty(0), np.empty(0))]
+    parts = _parts(most, of_entry[of_class.indptr])
+    found = in_threads(work, parts) or [(np.empty(0, np.int32), np.empty(0), np.empty(0))]
     words, sums = (np.concatenate([one[i] for one in found]) for i in (0, 1))
     n_each = [np.diff(ends, prepend=0) for _, _, ends in found]
     indptr = np.append(0, np.cumsum(np.concatenate(n_each))).astype(np.int64)
@@ -102,13 +104,16 @@ def words_by_class(X: sparse.csr_matrix, membership: sparse.csr_matrix) -> spars
     return counts
 
 
-def _parts(most: np.ndarray) -> list[tuple[int, int]]:
-    """Cut classes into pieces of work of some size."""
+def _parts(most: np.ndarray, entries: np.ndarray) -> list[tuple[int, int]]:
+    """Cut classes into pieces of work: for none is there more room than for `_CELLS` or one class.
+
+    `entries` are those of the documents of all classes before each one, and of all.
+    """
     total = np.cumsum(most)
     cuts = np.searchsorted(total, np.arange(_CELLS, total[-1] if len(total) else 0, _CELLS))
-    # At least a few, so that every thread has some.
-    few = np.searchsorted(total, np.linspace(0, total[-1] if len(total) else 0, 9)[1:-1])
-    edges = np.unique(np.concatenate([[0], cuts, few, [len(most)]])).tolist()
+    # Some that take about the same time, so that every thread has as much.
+    even = np.searchsorted(entries, np.linspace(0, entries[-1], _EVEN + 1)[1:-1])
+    edges = np.unique(np.concatenate([[0], cuts, even, [len(most)]])).tolist()
     return list(pairwise(edges))
 
 

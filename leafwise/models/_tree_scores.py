@@ -19,6 +19,7 @@ from leafwise.threads import in_threads
 
 _BLOCK, _LARGEST = 512, 1 << 14  # documents at a time, at least and at most
 _PARTS = 24  # of documents, as long as these are not too small or too large
+_PER_DOCUMENT = 20  # words that take as long as what is done once for each document
 _COMMON = 4  # a word is common that says something at one node in so many
 _WORTH_ROWS = 5  # pairs of a word and a node, for each occurrence, up to which rows are made
 
@@ -69,7 +70,7 @@ class TreeScores(NamedTuple):
         def work(part: tuple[int, int]) -> None:
             _score_all(*part, *rows, *self, *whole, scores)
 
-        in_threads(work, _parts(X.shape[0]))
+        in_threads(work, _parts_of(rows[0]))
         return scores
 
     def posteriors(
@@ -110,7 +111,7 @@ class TreeScores(NamedTuple):
                 n = _share(*part, *rows, *self, *whole, beta, least, only_matched, *into)
             return np.diff(ends, prepend=0), into[1][:n].copy(), into[2][:n].copy()
 
-        blocks = in_threads(work, _parts(X.shape[0]) or [(0, 0)])
+        blocks = in_threads(work, _parts_of(rows[0]) or [(0, 0)])
         n_found, columns, chances = (np.concatenate(part) for part in zip(*blocks))
         indptr = np.append(0, np.cumsum(n_found))
         shape = (X.shape[0], n_classes)
@@ -206,9 +207,18 @@ def _rows(X: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _parts(n: int) -> list[tuple[int, int]]:
-    """Cut documents or words into parts: some for each thread, but none that is over at once."""
+    """Cut words into parts: some for each thread, but none that is over at once."""
     size = min(max(n // _PARTS, _BLOCK), _LARGEST)
     return list(pairwise([*range(0, n, size), n]))
+
+
+def _parts_of(indptr: np.ndarray) -> list[tuple[int, int]]:
+    """Cut documents into such parts, which take about the same time, however long they are."""
+    n = len(indptr) - 1
+    n_parts = max(1, min(n // _BLOCK, _PARTS), -(-n // _LARGEST))
+    took = indptr + _PER_DOCUMENT * np.arange(n + 1)
+    cuts = np.searchsorted(took, took[-1] * np.arange(1, n_parts) / n_parts)
+    return list(pairwise(np.unique([0, *cuts.tolist(), n]).tolist()))
 
 
 @numba.njit(nogil=True, cache=True)
