@@ -94,7 +94,8 @@ learned from one message in {sample} of the corpus, with its label, and has {mod
 CORES = """\
 The same work in one thread and in two (`leafwise.threads.limited`), in turn, medians of {repeat}:
 the messages of the 20 newsgroups ({documents:,}), for counting three times over, and for the EM of
-`HierarchicalDirichlet` four times. The first row is a loop over a few numbers that touches no
+`HierarchicalDirichlet` twelve times: what its steps do once, however many documents there are, has
+a larger part with fewer. The first row is a loop over a few numbers that touches no
 memory: what these two cores can do at all. The last column is what two processes get that know
 nothing of each other, each doing all of the work in one thread: no division of the work can be
 expected to get more, where what both cores share, the memory and the cache, is the limit.
@@ -103,7 +104,7 @@ WORKERS = """\
 By Dask on this machine: a cluster of one process (`local:1`) and one of two (`local:2`), in turn,
 medians of {repeat}. The scheduler and the process that asks need some of the two cores, too. Texts
 are {files} CSV files of such messages, {megabytes:.0f} MB together; word counts are those of the 20
-newsgroups, in 8 blocks.
+newsgroups, in 8 blocks, for EM twelve times over.
 """
 
 

@@ -449,7 +449,7 @@ def _classify(
 ) -> _Done:
     """Classify a partition on a worker. The other cores are those of other workers."""
     from leafwise.corpus import open_writer
-    from leafwise.filling import by_model, columns_of
+    from leafwise.filling import columns_of, in_portions
     from leafwise.streams import Portion
     from leafwise.threads import limited
 
@@ -465,9 +465,8 @@ def _classify(
             columns = columns_of(corpus, options.get("label"), model.several_)
             with open_writer(path, corpus, columns, format=corpus.format) as writer:
                 for batch in parts.documents(corpus):
-                    cut = [batch] if portion is None else portion.cut(batch)
-                    rows = [row for part in cut for row in by_model(model, corpus, part)]
-                    writer.write(batch, dict(zip(columns, map(list, zip(*rows)))))
+                    found = in_portions(model, corpus, batch, portion)
+                    writer.write(batch, dict(zip(columns, found)))
         bad = b""
         if corpus.n_bad:
             with open(listing, "rb") as file:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from leafwise.corpus import Batch, Corpus
     from leafwise.models.taxonomy_classifier import TaxonomyClassifier
+    from leafwise.streams import Portion
 
 ADDED = ["probability", "label_2", "probability_2", "label_3", "probability_3", "labelled_by"]
 
@@ -21,7 +22,7 @@ def columns_of(corpus: Corpus, label: str | None, several: bool) -> list[str]:
 
 
 def by_model(model: TaxonomyClassifier, corpus: Corpus, batch: Batch) -> list[list]:
-    """Return for each document its label and the values of `ADDED`; what was given is kept.
+    """Return the columns that are filled in: labels and those of `ADDED`. What was given is kept.
 
     The label is what `predict` says: several where the model finds several, none where it is not
     sure enough. The candidates are the likeliest other nodes.
@@ -33,19 +34,36 @@ def by_model(model: TaxonomyClassifier, corpus: Corpus, batch: Batch) -> list[li
     decided, proba = model._decided_with_proba(batch.texts)  # which counts the words once
     said = _said(model, decided, proba)
     most = max(max(map(len, batch.labels)), max(len(labels) for labels, _ in said))
-    classes, probabilities = top_of(proba, model.classes_, most + 2)
-    rows: list[list] = []
-    for given, (found, p), nodes, sure in zip(
-        batch.labels, said, classes.tolist(), probabilities.tolist()
-    ):
+    classes, probabilities = top_of(proba, model.classes_.astype(object), most + 2)
+    columns: list[list] = []
+    for nodes, sure in zip(classes.T[:3].tolist(), probabilities.T[:3].tolist()):
+        columns += [nodes, list(map(_rounded, sure))]
+    while len(columns) < len(ADDED):  # of fewer than three classes
+        columns.append([None] * len(batch.texts))
+    columns.append(["model"] * len(batch.texts))
+    likeliest = zip(columns[0], probabilities[:, 0].tolist())
+    for i, (given, (found, p), (node, q)) in enumerate(zip(batch.labels, said, likeliest)):
+        if found == (node,) and p == q and not (given or lists):
+            continue  # as nearly always
+        nodes, sure = classes[i].tolist(), probabilities[i].tolist()
         # Given by a path or a name; the candidates are other nodes.
         paths = {tree.paths[i] for i in tree.indices(given)} if given else set(found)
         others = [(node, None if given else q) for node, q in zip(nodes, sure) if node not in paths]
         label = _cell(given or found, lists) if given or found else None
-        rows.append(
-            [*_three([(label, 1.0 if given else p), *others]), "given" if given else "model"]
-        )
-    return rows
+        row = [*_three([(label, 1.0 if given else p), *others]), "given" if given else "model"]
+        for column, cell in zip(columns, row):
+            column[i] = cell
+    return columns
+
+
+def in_portions(
+    model: TaxonomyClassifier, corpus: Corpus, batch: Batch, portion: Portion | None
+) -> list[list]:
+    """Return the same, some documents at a time where there is a bound of memory."""
+    if portion is None:
+        return by_model(model, corpus, batch)
+    parts = [by_model(model, corpus, part) for part in portion.cut(batch)]
+    return [[cell for column in own for cell in column] for own in zip(*parts)]
 
 
 def _said(
@@ -69,7 +87,7 @@ def _said(
 
 
 def as_given(corpus: Corpus, batch: Batch) -> list[list]:
-    """Return the same of labels that were given, without candidates, and nothing where none was."""
+    """Return rows of labels that were given, without candidates, and of nothing where none was."""
     lists = holds_lists(corpus, batch)
     return [
         [*_three([(_cell(given, lists), 1.0)]), "given"] if given else nothing()

@@ -134,6 +134,12 @@ def test_lists_hold_the_words_of_all_below(monkeypatch, n_words, density, at_a_t
             np.testing.assert_array_equal(lists.words[up], words)
             assert ((up >= lists.indptr[parent[s]]) & (up < lists.indptr[parent[s] + 1])).all()
     np.testing.assert_array_equal(lists.words[lists.own], counts.indices)
+    values = rng.random(lists.n_pairs)
+    by_word = sparse.csr_matrix((values, lists.words, lists.indptr), counts.shape).tocsc()
+    for found, expected in zip(
+        lists.by_word(values), (by_word.indptr, by_word.indices, by_word.data)
+    ):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_responses_are_the_inverse_of_the_system():

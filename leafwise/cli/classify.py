@@ -178,6 +178,8 @@ def classify(
                 ready.save(unfinished.model)
         settle(ready)
         portion = _portion(ready, room)
+        from leafwise.filling import in_portions
+
         # Closed by name: the list of bad rows of a run that is interrupted is not to wait for it.
         with closing(corpus.batches()) as every, progress("Classifying", corpus) as show:
             batches: Iterator[Batch] = every
@@ -185,8 +187,7 @@ def classify(
                 writer.begin()
                 batches = writer.rest(every)
             for batch in batches:
-                rows = _answers(ready, corpus, batch, portion)
-                writer.write(batch, dict(zip(columns, map(list, zip(*rows)))))
+                writer.write(batch, dict(zip(columns, in_portions(ready, corpus, batch, portion))))
                 show.documents += len(batch.texts)
     say_bad(corpus)
     where = "standard output" if output == "-" else output
@@ -232,15 +233,6 @@ def _portion(model: TaxonomyClassifier, room: Room | None) -> Portion | None:
     from leafwise.streams import Portion
 
     return Portion.of(len(model.taxonomy_), room)
-
-
-def _answers(
-    model: TaxonomyClassifier, corpus: Corpus, batch: Batch, portion: Portion | None
-) -> list[list]:
-    from leafwise.filling import by_model
-
-    parts = [batch] if portion is None else portion.cut(batch)
-    return [row for part in parts for row in by_model(model, corpus, part)]
 
 
 # ---- a run that goes on where another was interrupted -------------------------------------------

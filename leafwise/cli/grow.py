@@ -222,7 +222,7 @@ def _assign(
             elif at.model is None:
                 rows = filling.as_given(corpus, batch)
             else:
-                rows = filling.by_model(at.model, corpus, batch)
+                rows = list(map(list, zip(*filling.by_model(at.model, corpus, batch))))
             lists = at is not None and filling.holds_lists(corpus, batch)
             leaves = [best.get(i, []) for i in range(done, done + n)]
             filling.by_leaves(rows, batch, leaves, set() if at is None else at.labels, lists)

@@ -14,7 +14,7 @@ from leafwise.models import _sigma
 from leafwise.models._counts import CountClassifier, document_weights, statistics
 from leafwise.models._path_mixture import check_positive, check_seed
 from leafwise.models._tree_means import TreeMeans, responses, solve
-from leafwise.models._tree_scores import TableScores, TreeScores, word_lists
+from leafwise.models._tree_scores import TableScores, TreeScores
 from leafwise.models._word_lists import WordLists
 from leafwise.threads import in_threads
 
@@ -117,7 +117,6 @@ class DirichletTree(CountClassifier):
         log_shrink = np.append(0.0, np.log(means.shrink[1:]))
         added = log_theta[:-1] - log_theta[lists.up]
         added -= np.repeat(log_shrink, np.diff(lists.indptr))
-        pairs = sparse.csr_matrix((added, lists.words, lists.indptr), (len(parent), lists.n_words))
         bias = log_shrink.copy()
         for i in range(1, len(parent)):
             bias[i] += bias[parent[i]]
@@ -131,7 +130,7 @@ class DirichletTree(CountClassifier):
         column[self.nodes_[self._live]] = np.arange(len(self._live))
         flat = np.zeros(len(parent))
         end = self.taxonomy_.end
-        return TreeScores(*word_lists(pairs.T, 1.0), self._seen, parent, end, bias, flat, column)
+        return TreeScores(*lists.by_word(added), self._seen, parent, end, bias, flat, column)
 
     def _table_scores(self) -> TableScores:
         theta = self._p_w_given_classes(self._live).T

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from scipy import sparse
 
-from leafwise.threads import in_threads
+from leafwise.threads import in_threads, n_threads
 
 _PAIRS = 1 << 17  # gone through by a thread at a time
 
@@ -69,6 +69,25 @@ class WordLists:
         if used.any():
             total[used] = np.add.reduceat(mass[: self.n_pairs], self.indptr[:-1][used])
         return total
+
+    def by_word(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return where each word's list begins, the sources that have it, and what each pair has.
+
+        SciPy's conversion does the same, in one thread.
+        """
+        n_sources = np.bincount(self.words, minlength=self.n_words)
+        indptr = np.append(0, np.cumsum(n_sources))
+        sources, found = np.empty(self.n_pairs, np.int32), np.empty(self.n_pairs)
+        free = indptr[:-1].copy()
+
+        def work(part: tuple[int, int]) -> None:
+            _turn(*part, self.indptr, self.words, values, free, sources, found)
+
+        # A part looks for its first word in every list, so there are no more than are needed.
+        n = min(n_threads(), 1 + self.n_pairs // _PAIRS)
+        cuts = np.searchsorted(indptr, self.n_pairs * np.arange(1, n) / n).tolist()
+        in_threads(work, list(pairwise([0, *cuts, self.n_words])))
+        return indptr, sources, found
 
 
 def _depths(parent: np.ndarray) -> np.ndarray:
@@ -154,3 +173,22 @@ def _place(indptr, words, list_indptr, list_words, own):  # pragma: no cover - c
             while list_words[q] < words[p]:
                 q += 1
             own[p] = q
+
+
+@numba.njit(nogil=True, cache=True)
+def _turn(first, last, indptr, words, values, free, sources, found):  # pragma: no cover - compiled
+    """Append each source to the lists of the words it has, of those from the first to the last."""
+    for s in range(indptr.shape[0] - 1):
+        p, end = indptr[s], indptr[s + 1]
+        while p < end:
+            middle = (p + end) // 2
+            if words[middle] < first:
+                p = middle + 1
+            else:
+                end = middle
+        while p < indptr[s + 1] and words[p] < last:
+            w = words[p]
+            sources[free[w]] = s
+            found[free[w]] = values[p]
+            free[w] += 1
+            p += 1
