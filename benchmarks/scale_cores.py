@@ -165,7 +165,7 @@ def _fit_blocks(news: Dataset, folder: Path) -> Callable[[Any], Any]:
     from leafwise import distributed
 
     counter, X = _words(news)
-    blocks = _blocks(sparse.csr_matrix(sparse.vstack([X] * COPIES)))
+    blocks = _blocks(X)
     return lambda client: distributed.fit(
         model_of(EM, news.taxonomy, counter), blocks, client=client
     )

@@ -104,7 +104,7 @@ WORKERS = """\
 By Dask on this machine: a cluster of one process (`local:1`) and one of two (`local:2`), in turn,
 medians of {repeat}. The scheduler and the process that asks need some of the two cores, too. Texts
 are {files} CSV files of such messages, {megabytes:.0f} MB together; word counts are those of the 20
-newsgroups, in 8 blocks, for EM twelve times over.
+newsgroups, in 8 blocks; to send them to the workers is a part of the work.
 """
 
 
