@@ -140,6 +140,7 @@ def test_lists_hold_the_words_of_all_below(monkeypatch, n_words, density, at_a_t
         lists.by_word(values), (by_word.indptr, by_word.indices, by_word.data)
     ):
         np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
 
 
 def test_responses_are_the_inverse_of_the_system():

@@ -76,7 +76,9 @@ class WordLists:
         SciPy's conversion does the same, in one thread.
         """
         n_sources = np.bincount(self.words, minlength=self.n_words)
-        indptr = np.append(0, np.cumsum(n_sources))
+        # As SciPy has it: what takes these is compiled for one kind of numbers.
+        kind = np.int32 if self.n_pairs < 1 << 31 else np.int64
+        indptr = np.append(0, np.cumsum(n_sources)).astype(kind)
         sources, found = np.empty(self.n_pairs, np.int32), np.empty(self.n_pairs)
         free = indptr[:-1].copy()
 
