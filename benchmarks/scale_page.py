@@ -58,14 +58,16 @@ its own, and somewhat less than half of a document are words of all. One dimensi
 others stay. So with more nodes there are fewer documents for each, and with more words each word is
 rarer. `HierarchicalDirichlet` has σ = {SIGMA:.0f}; "EM" is without labels, from keywords, with
 {ESTIMATES} estimates and words by their roots, scored at all nodes, and at 200 where nodes grow.
-All others have their default settings. What is added to memory is the most that the process had at
-once, less what it had before. `{COUNTER}` counts the same documents as texts.
+`HPLSA` is given the tree and no labels, for as many steps of EM. All others have their default
+settings. What is added to memory is the most that the process had at once, less what it had before.
+`{COUNTER}` counts the same documents as texts.
 
 A model has a number for each pair of a node and a word that its documents have. There are more of
 these with each document, until every node has all common words: the tables of pairs say how many.
 The time of counting grows with documents, that of what follows with pairs, and that of EM with
 both, since a word of a document says something at every node that has the word. Up to 2²⁷ words ×
-classes, all but `HierarchicalDirichlet` keep a dense table to predict by (`NaiveBayes` up to 2²⁵).
+classes, all but `HierarchicalDirichlet` keep a dense table to predict by (`NaiveBayes` up to 2²⁵,
+`HPLSA` whatever the size).
 
 The exponent is b of cost = a · size^b, by least squares in logarithms over the larger half of the
 sizes, ± its standard error: at smaller ones, costs that do not grow have too large a part. A dash

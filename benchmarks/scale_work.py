@@ -42,6 +42,7 @@ _EM = _AT | {"words": "roots"}
 LABELS, EM = "HierarchicalDirichlet, labels", "HierarchicalDirichlet, EM"
 PRUNED = "HierarchicalDirichlet, EM, 200 nodes"
 MIXTURE, GENERAL, COUNTER = "HierarchicalMixture", "GeneralShrinkage", "WordCounter"
+GIVEN = "HPLSA, tree given"
 _CLASSES: dict[str, Callable[..., Any]] = {
     "NaiveBayes": lw.NaiveBayes,
     "HierarchicalShrinkage": lw.HierarchicalShrinkage,
@@ -59,6 +60,7 @@ MODELS = (
     PRUNED,
     "HPLC",
     "PLC",
+    GIVEN,
     GENERAL,
 )
 
@@ -67,6 +69,8 @@ def model_of(name: str, tree: lw.Taxonomy, vocabulary: Any, auto: bool = False) 
     """Make a model; `auto` leaves it to choose σ, and when EM has gone far enough."""
     if name in _CLASSES:
         return _CLASSES[name](tree, **_AT)
+    if name == GIVEN:
+        return lw.HPLSA(tree=tree, betas=[1.0], max_iter=ESTIMATES, tol=0.0)
     fixed: dict[str, Any] = {} if auto else {"sigma": SIGMA}
     if name == LABELS:
         return lw.HierarchicalDirichlet(tree, **_AT, **fixed)
@@ -120,7 +124,7 @@ def fitted(path: Path, name: str, auto: bool = False) -> dict[str, Any]:
         "accuracy": float(np.mean(found == np.array(truth, object))),
         "sigma": getattr(model, "sigma_", None),
         "n_iter": getattr(model, "n_iter_", None),
-        "pairs": int(model.word_counts_.nnz),
+        "pairs": int(model.word_counts_.nnz) if name != GIVEN else None,
         "entries": len(scores.values) if isinstance(scores, TreeScores) else None,
         "nnz": int(corpus.X.nnz),
     }
@@ -128,7 +132,7 @@ def fitted(path: Path, name: str, auto: bool = False) -> dict[str, Any]:
 
 def _fit(name: str, corpus: Corpus, paths: tuple[str, ...] | list[str], auto: bool) -> Any:
     model = model_of(name, corpus.taxonomy, corpus.vocabulary, auto)
-    is_em = name in (EM, PRUNED)
+    is_em = name in (EM, PRUNED, GIVEN)
     return model.fit(corpus.X, None if is_em else [paths[i] for i in corpus.truth])
 
 

@@ -4,7 +4,8 @@ from scipy import sparse
 from scipy.special import logsumexp, softmax
 
 import leafwise as lw
-from leafwise.models._tree_scores import TableScores, TreeScores, word_lists
+from leafwise.models._table_scores import TableScores
+from leafwise.models._tree_scores import TreeScores, word_lists
 
 TREE = lw.Taxonomy.from_paths([f"{a}/{b}/{c}" for a in "ab" for b in "xyz" for c in "12"])
 

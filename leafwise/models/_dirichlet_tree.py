@@ -13,8 +13,9 @@ from leafwise.labels import Classes, read_labels
 from leafwise.models import _sigma
 from leafwise.models._counts import CountClassifier, document_weights, statistics
 from leafwise.models._path_mixture import check_positive, check_seed
+from leafwise.models._table_scores import TableScores
 from leafwise.models._tree_means import TreeMeans, responses, solve
-from leafwise.models._tree_scores import TableScores, TreeScores
+from leafwise.models._tree_scores import TreeScores
 from leafwise.models._word_lists import WordLists
 from leafwise.threads import in_threads
 
