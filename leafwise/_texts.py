@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import compress, count, islice
-from operator import not_
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 _BLOCK_CHARACTERS = 64 << 20  # of text counted at a time
 _AT_ONCE = 256  # texts: few enough to stay in the cache while several things are asked of them
 _THREAD_CHARACTERS = 1 << 18  # less than this is not worth another thread
+_PIECE_CHARACTERS = 1 << 20  # few enough for the cache; with fewer, threads wait for each other
 END = "\udcff"  # what `_words.END` is in a string, with surrogateescape
 
 
@@ -22,13 +22,35 @@ class Block(NamedTuple):
     lengths: np.ndarray
     is_ascii: np.ndarray
 
+    @classmethod
+    def of(cls, texts: list[str], lowercase: bool = False) -> Block:
+        """Look at texts; put those beyond ASCII in lower case, in place."""
+        is_ascii = np.fromiter(map(str.isascii, texts), bool, len(texts))
+        if lowercase and not is_ascii.all():
+            # By Python's own rules: a final sigma, a dotted capital I.
+            for i in np.flatnonzero(~is_ascii).tolist():
+                texts[i] = texts[i].lower()
+        return cls(texts, np.fromiter(map(len, texts), np.int64, len(texts)), is_ascii)
+
+    @property
+    def size(self) -> int:
+        """Characters, with one after each text."""
+        return int(self.lengths.sum()) + len(self.lengths)
+
     def divided(self, n_threads: int) -> list[Block]:
         """Cut it into about equal parts, one per thread."""
-        ends = np.cumsum(self.lengths)
-        size = int(ends[-1]) if len(ends) else 0
-        n_parts = max(1, min(n_threads, size // _THREAD_CHARACTERS))
-        cuts = np.searchsorted(ends, size * np.arange(1, n_parts) / n_parts).tolist()
-        edges = zip([0, *cuts], [*cuts, len(ends)])
+        return self._cut(max(1, min(n_threads, self.size // _THREAD_CHARACTERS)))
+
+    def pieces(self) -> list[Block]:
+        """Cut it into pieces that stay in the cache while their words are found."""
+        return self._cut(1 + self.size // _PIECE_CHARACTERS)
+
+    def _cut(self, n: int) -> list[Block]:
+        if n == 1:
+            return [self]
+        ends = np.cumsum(self.lengths + 1)
+        cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n) / n)
+        edges = pairwise(np.unique([0, *cuts, len(ends)]).tolist())
         return [Block(self.texts[a:b], self.lengths[a:b], self.is_ascii[a:b]) for a, b in edges]
 
 
@@ -42,32 +64,26 @@ def blocks(texts: Iterable[str], lowercase: bool) -> Iterator[Block]:
             'such as table["text"].'
         )
     rest = iter(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)
-    block: list[str] = []
-    lengths: list[int] = []
-    is_ascii: list[bool] = []
+    read: list[Block] = []
     size = position = 0
     while some := list(islice(rest, _AT_ONCE)):
         if set(map(type, some)) != {str}:
             some = [_as_string(text, position + i) for i, text in enumerate(some)]
-        ascii_only = list(map(str.isascii, some))
-        if lowercase and not all(ascii_only):
-            for i in _false(ascii_only):  # by Python's own rules: a final sigma, a dotted capital I
-                some[i] = some[i].lower()
-        block += some
-        is_ascii += ascii_only
-        lengths += map(len, some)
         position += len(some)
-        size += sum(lengths[-len(some) :])
+        read.append(Block.of(some, lowercase))
+        size += int(read[-1].lengths.sum())
         if size >= _BLOCK_CHARACTERS:
-            yield Block(block, np.array(lengths), np.array(is_ascii))
-            block, lengths, is_ascii, size = [], [], [], 0
-    if block or not position:
-        yield Block(block, np.array(lengths, np.int64), np.array(is_ascii, bool))
+            yield _together(read)
+            read, size = [], 0
+    if read or not position:
+        yield _together(read)
 
 
-def _false(flags: list[bool]) -> Iterable[int]:
-    """Say where something is not so, which is seldom."""
-    return () if all(flags) else compress(count(), map(not_, flags))
+def _together(read: list[Block]) -> Block:
+    texts = [text for block in read for text in block.texts]
+    lengths = [np.empty(0, np.int64), *(block.lengths for block in read)]
+    is_ascii = [np.empty(0, bool), *(block.is_ascii for block in read)]
+    return Block(texts, np.concatenate(lengths), np.concatenate(is_ascii))
 
 
 def _as_string(text: Any, position: int) -> str:
@@ -92,30 +108,17 @@ def encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def joined(texts: list[str], errors: str) -> tuple[np.ndarray, np.ndarray]:
+def joined(block: Block, errors: str) -> tuple[np.ndarray, np.ndarray]:
     """Put texts into one piece of UTF-8, an END after each, and say where each ends."""
     # As characters that stand for bytes: a text in ASCII, as nearly all are, is that as it is, and
     # costs no call of its own.
-    pieces, lengths = [], np.empty(len(texts), np.int64)
-    for first in range(0, len(texts), _AT_ONCE):
-        some = texts[first : first + _AT_ONCE]
-        for i in _false(list(map(str.isascii, some))):
-            some[i] = some[i].encode("utf-8", errors).decode("latin-1")
-        lengths[first : first + _AT_ONCE] = np.fromiter(map(len, some), np.int64, len(some))
-        pieces.append("\xff".join([*some, ""]).encode("latin-1"))
-    return _in_one(pieces), np.cumsum(lengths + 1)
-
-
-def _in_one(pieces: list[bytes]) -> np.ndarray:
-    """Put bytes together. Python would do it while other threads wait; numpy lets them go on."""
-    if len(pieces) == 1:
-        return np.frombuffer(pieces[0], np.uint8)
-    whole, end = np.empty(sum(map(len, pieces)), np.uint8), 0
-    for piece in pieces:
-        start, end = end, end + len(piece)
-        whole[start:end] = np.frombuffer(piece, np.uint8)
-    whole.flags.writeable = False  # as bytes are: compiled loops tell the two apart
-    return whole
+    texts, lengths = block.texts, block.lengths + 1
+    if not block.is_ascii.all():
+        texts = list(texts)
+        for i in np.flatnonzero(~block.is_ascii).tolist():
+            texts[i] = texts[i].encode("utf-8", errors).decode("latin-1")
+            lengths[i] = len(texts[i]) + 1
+    return np.frombuffer("\xff".join([*texts, ""]).encode("latin-1"), np.uint8), np.cumsum(lengths)
 
 
 def pooled(words: list[str]) -> np.ndarray:

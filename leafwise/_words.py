@@ -11,6 +11,7 @@ which made the first version four times slower. `_find_words` returns to its cal
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -75,8 +76,8 @@ class Words(NamedTuple):
         An empty word, which stands for one that was taken out, has -1. New words are numbered on
         from those that are here, in order of appearance.
         """
-        tables = split_at_end()
-        ids, _, new = number_words(pool, np.array([len(pool)]), *tables, 1, self)
+        piece = Piece(pool, np.array([len(pool)]), *split_at_end(), 1)
+        ids, _, new = number_words([piece], self, len(pool))
         is_word = np.diff(np.flatnonzero(pool == END), prepend=-1) > 1
         if len(ids) == len(is_word):
             return ids, new
@@ -278,17 +279,10 @@ def _find_words(
     return True
 
 
-def number_words(
-    text: np.ndarray,
-    doc_ends: np.ndarray,
-    fold: np.ndarray,
-    is_word: np.ndarray,
-    min_length: int,
-    known: Words,
-) -> tuple[np.ndarray, np.ndarray, Words]:
-    """Number the words of some documents: those known before, then others as they appear.
+class Piece(NamedTuple):
+    """Some documents as bytes, and what a word is in them.
 
-    Parameters
+    Attributes
     ----------
     text : uint8 array
         UTF-8 bytes of the documents; each ends with a separator byte, so no word crosses over.
@@ -300,6 +294,27 @@ def number_words(
         Whether a code point above ASCII is part of a word.
     min_length : int
         The least number of code points in a word.
+    """
+
+    text: np.ndarray
+    doc_ends: np.ndarray
+    fold: np.ndarray
+    is_word: np.ndarray
+    min_length: int
+
+
+def number_words(
+    pieces: Iterable[Piece], known: Words, size: int
+) -> tuple[np.ndarray, np.ndarray, Words]:
+    """Number the words of documents: those known before, then others as they appear.
+
+    Parameters
+    ----------
+    pieces : their bytes, in order
+        Each is gone through before the next is asked for, and may be small enough for the cache.
+    known : Words
+    size : int
+        How many bytes are expected, to make room for what is found in them.
 
     Returns
     -------
@@ -307,29 +322,43 @@ def number_words(
     id_ends : int64 array, where each document ends in `ids`
     new : the words that were not known; their numbers follow those of the known ones
     """
-    text = text.view()
-    text.flags.writeable = False  # or every loop would be compiled twice
     # Never touched beyond what is used, so the generous sizes cost address space, not memory.
-    ids = np.empty(len(text) // (min_length + 1) + 1, np.int32)
-    pool = np.empty(len(text), np.uint8)
-    id_ends = np.empty(len(doc_ends), np.int64)
-    size = 1024
-    tags, is_long, ends = np.empty(size, np.uint64), np.empty(size, bool), np.empty(size, np.int64)
-    slots = np.zeros(4 * size, np.uint64)
+    ids, pool = np.empty(size // 2, np.int32), np.empty(size, np.uint8)
+    all_ends: list[np.ndarray] = []
+    room = 1024  # for new words
+    tags, is_long, ends = np.empty(room, np.uint64), np.empty(room, bool), np.empty(room, np.int64)
+    slots = np.zeros(4 * room, np.uint64)
     state = np.zeros(5, np.int64)
-    while not _find_words(
-        text, doc_ends, fold, is_word, min_length, known.slots, known.pool, known.ends,
-        state, ids, id_ends, slots, tags, is_long, pool, ends,
-    ):  # fmt: skip
-        size *= 4
-        tags, is_long, ends = (np.resize(array, size) for array in (tags, is_long, ends))
-        slots = np.zeros(4 * size, np.uint64)
-        _fill_slots(tags, is_long, 0, state[3], slots)
+    for text, doc_ends, fold, is_word, min_length in pieces:
+        text = text.view()
+        text.flags.writeable = False  # or every loop would be compiled twice
+        ids = _with_room(ids, state[2], len(text) // (min_length + 1) + 1)
+        pool = _with_room(pool, state[4], len(text))
+        id_ends = np.empty(len(doc_ends), np.int64)
+        state[:2] = 0
+        while not _find_words(
+            text, doc_ends, fold, is_word, min_length, known.slots, known.pool, known.ends,
+            state, ids, id_ends, slots, tags, is_long, pool, ends,
+        ):  # fmt: skip
+            room *= 4
+            tags, is_long, ends = (np.resize(array, room) for array in (tags, is_long, ends))
+            slots = np.zeros(4 * room, np.uint64)
+            _fill_slots(tags, is_long, 0, state[3], slots)
+        all_ends.append(id_ends)
     n = state[3]
     new = Words(
         pool[: state[4]].copy(), ends[:n].copy(), tags[:n].copy(), is_long[:n].copy(), slots
     )
-    return ids[: state[2]], id_ends, new
+    return ids[: state[2]], np.concatenate(all_ends or [np.empty(0, np.int64)]), new
+
+
+def _with_room(array: np.ndarray, used: int, needed: int) -> np.ndarray:
+    """Return an array with room for more than what it is used for."""
+    if used + needed <= len(array):
+        return array
+    larger = np.empty(2 * (used + needed), array.dtype)
+    larger[:used] = array[:used]
+    return larger
 
 
 def is_compiled() -> bool:
@@ -340,7 +369,7 @@ def is_compiled() -> bool:
 
 @cache
 def split_at_end() -> tuple[np.ndarray, np.ndarray]:
-    """Return tables for `number_words` to take everything between two ENDs as a word."""
+    """Return tables for a `Piece` to take everything between two ENDs as a word."""
     fold = np.arange(256, dtype=np.uint16)
     fold[END] = SEPARATOR
     return fold, np.zeros(1, bool)
@@ -348,7 +377,7 @@ def split_at_end() -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def word_characters(lowercase: bool, ascii_only: bool) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return tables for `number_words` to find what ``\w`` matches, by asking `re` itself."""
+    r"""Return tables for a `Piece` to find what ``\w`` matches, by asking `re` itself."""
     fold = np.full(256, SEPARATOR, np.uint16)
     for byte in range(128):
         if re.match(r"\w", chr(byte)):
@@ -369,7 +398,7 @@ def write_ngrams(ids, id_ends, pool, ends, shortest, longest):
     """Spell out the n-grams of every document, an END after each.
 
     An empty word in `pool` is one that was taken out: its neighbours become adjacent. Returns the
-    bytes and where each document ends in them, as `number_words` takes them.
+    bytes and where each document ends in them, as a `Piece` has them.
     """
     size = 0
     doc_ends = np.empty(len(id_ends), np.int64)

@@ -19,7 +19,7 @@ from leafwise.threads import in_threads, n_threads
 
 if TYPE_CHECKING:
     from leafwise._forms import Known
-    from leafwise._words import Words
+    from leafwise._words import Piece, Words
 
 # Patterns that the compiled loop knows, with the least length of a word. Any other is left to `re`.
 _COMPILED_PATTERNS = {
@@ -339,41 +339,43 @@ class WordCounter(TransformerMixin, BaseEstimator):
     def _find(self, block: Block, forms: Words) -> list[_Found]:
         """Find the words of texts, in one part per thread."""
         from leafwise._forms import Spelling
-        from leafwise._words import END, Words, number_words, split_at_end, write_ngrams
+        from leafwise._words import END, Piece, Words, number_words, split_at_end, write_ngrams
 
         def find(part: Block) -> _Found:
-            read = self._read(part)
+            pieces = map(self._read, part.pieces())
             if self.ngram_range == (1, 1):
-                return _Found(*number_words(*read, forms))
-            ids, id_ends, words = number_words(*read, Words.none())
+                return _Found(*number_words(pieces, forms, part.size))
+            ids, id_ends, words = number_words(pieces, Words.none(), part.size)
             pool = Spelling.of(self.stop_words, self.stemmer).respelled(words.pool)
             ends = np.flatnonzero(pool == END) + 1
             grams, doc_ends = write_ngrams(ids, id_ends, pool, ends, *self.ngram_range)
-            return _Found(*number_words(grams, doc_ends, *split_at_end(), 1, forms))
+            piece = Piece(grams, doc_ends, *split_at_end(), 1)
+            return _Found(*number_words([piece], forms, len(grams)))
 
         return self._in_threads(find, ((part,) for part in block.divided(self._n_threads())))
 
-    def _read(self, block: Block) -> tuple[Any, Any, Any, Any, int]:
-        """Return texts as `number_words` takes them."""
-        from leafwise._words import split_at_end, word_characters
+    def _read(self, block: Block) -> Piece:
+        """Return texts as bytes, with what a word is in them."""
+        from leafwise._words import Piece, split_at_end, word_characters
 
         min_length = _COMPILED_PATTERNS.get(self.token_pattern)
         if not min_length:
-            return *joined(self._matched(block.texts), "surrogateescape"), *split_at_end(), 1
-        documents, is_ascii = block.texts, block.is_ascii
-        ascii_only = bool(is_ascii.all())
+            words = joined(Block.of(self._matched(block.texts)), "surrogateescape")
+            return Piece(*words, *split_at_end(), 1)
+        ascii_only = bool(block.is_ascii.all())
         if self.compounds and not ascii_only:
-            rest = np.flatnonzero(~is_ascii).tolist()
-            some = [documents[i] for i in rest]
-            documents = list(documents)
+            texts = list(block.texts)
+            rest = np.flatnonzero(~block.is_ascii).tolist()
+            some = [texts[i] for i in rest]
             for i, with_parts in zip(rest, self._with_parts(some, some, " ")):
-                documents[i] = with_parts
-        text, doc_ends = joined(documents, "replace")
+                texts[i] = with_parts
+            block = block._replace(texts=texts)
+        text, doc_ends = joined(block, "replace")
         if self.compounds:
             from leafwise._compounds import followed_by_parts
 
-            text, doc_ends = followed_by_parts(text, doc_ends, is_ascii, min_length)
-        return text, doc_ends, *word_characters(self.lowercase, ascii_only), min_length
+            text, doc_ends = followed_by_parts(text, doc_ends, block.is_ascii, min_length)
+        return Piece(text, doc_ends, *word_characters(self.lowercase, ascii_only), min_length)
 
     def _n_threads(self) -> int:
         return self.n_jobs if self.n_jobs > 0 else n_threads()

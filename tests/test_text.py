@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from leafwise import _forms, _texts
 from leafwise import text as text_module
 from leafwise._forms import Known, Spelling
-from leafwise._texts import joined, pooled, strings
-from leafwise._words import Words, number_words, word_characters
+from leafwise._texts import Block, joined, pooled, strings
+from leafwise._words import Piece, Words, number_words, word_characters
 from leafwise.text import WordCounter
 
 TEXTS = [
@@ -593,8 +593,8 @@ def test_parts_that_share_new_words_have_them_once():
     tables = word_characters(True, True)
     found = []
     for part in parts:
-        text, ends = joined(part, "strict")
-        found.append(number_words(text, ends, *tables, 2, known.forms))
+        piece = Piece(*joined(Block.of(part), "strict"), *tables, 2)
+        found.append(number_words([piece], known.forms, len(piece.text)))
     learned, numbers = known.learn([new for _, _, new in found])
     assert strings(learned.words.pool) == ["pear", "apple", "fig", "plum", "kiwi"]
     words = strings(learned.words.pool)
