@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
@@ -19,6 +19,19 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 _limit: ContextVar[int | None] = ContextVar("leafwise_threads", default=None)
+
+_MOST = 1024  # threads of all callers together; they begin when they are first needed
+_pool = ThreadPoolExecutor(_MOST, "leafwise")  # kept: to start a thread takes a tenth of a ms
+
+
+def _forget_threads() -> None:
+    """Begin anew in a process that was forked, which has none of the threads."""
+    global _pool
+    _pool = ThreadPoolExecutor(_MOST, "leafwise")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def n_threads() -> int:
@@ -63,10 +76,14 @@ def in_threads(
             todo.extendleft([None] * n)  # nobody begins another part
             raise
 
-    with ThreadPoolExecutor(n - 1) as pool:
-        # A thread starts without the caller's context, and so without its limit.
-        others = [pool.submit(copy_context().run, take) for _ in range(n - 1)]
+    # They start without the caller's context, and so without its limit.
+    others = [_pool.submit(copy_context().run, take) for _ in range(n - 1)]
+    try:
         take()  # a caller that waits leaves its core idle, or has two threads share another
-    for other in others:
+    finally:
+        # Who has not begun finds nothing left to do; the others end the parts that they are at.
+        begun = [other for other in others if not other.cancel()]
+        wait(begun)
+    for other in begun:
         other.result()
     return results

@@ -1,7 +1,10 @@
 """Threads: results in order, and one limit that holds everywhere."""
 
+import multiprocessing
+import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -101,6 +104,60 @@ def test_what_fails_in_a_thread_fails_and_no_part_begins_after_it(where):
     with limited(2), pytest.raises(KeyError):
         in_threads(work, range(100))
     assert sorted(begun) == [0, 1]
+
+
+def test_what_fails_waits_for_the_parts_that_others_are_at():
+    own = threading.current_thread()
+    together = threading.Barrier(2, timeout=30)
+    ended = []
+
+    def work(part):
+        together.wait()
+        if threading.current_thread() is own:
+            raise KeyError(part)
+        time.sleep(0.2)
+        ended.append(part)
+
+    with limited(2), pytest.raises(KeyError):
+        in_threads(work, range(2))
+    assert len(ended) == 1
+
+
+def test_work_can_be_divided_within_work_as_often_as_one_likes():
+    def nested(depth):
+        return sum(in_threads(nested, [depth - 1] * 3)) if depth else 1
+
+    with limited(3):
+        assert nested(5) == 3**5
+
+
+def test_callers_at_the_same_time_have_threads_each():
+    together = threading.Barrier(6, timeout=30)
+
+    def call(_):
+        with limited(3):
+            in_threads(lambda _: together.wait(), range(3))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(call, range(2)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python 3.12
+def test_a_forked_process_has_threads_of_its_own():
+    def work(together, said):
+        with limited(2):
+            said.put(in_threads(lambda part: (together.wait(), part)[1], range(2)))
+
+    context = multiprocessing.get_context("fork")
+    with limited(2):
+        in_threads(str, range(2))  # the threads of this process
+    said = context.Queue()
+    process = context.Process(target=work, args=(threading.Barrier(2, timeout=30), said))
+    process.start()
+    assert said.get(timeout=60) == [0, 1]
+    process.join()
+    assert process.exitcode == 0
 
 
 @pytest.mark.parametrize(("n_jobs", "expected"), [(-1, 3), (2, 2)])

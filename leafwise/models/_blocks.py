@@ -50,9 +50,10 @@ class PerDocument:
         return PerDocument(*self.parts, *other.parts)
 
     def together(self) -> Any:
+        one = len(self.parts) == 1  # which need not be copied, if it may be written to
         if any(map(sparse.issparse, self.parts)):
-            return sparse.csr_matrix(sparse.vstack(self.parts))
-        return np.concatenate(self.parts)
+            return sparse.csr_matrix(self.parts[0] if one else sparse.vstack(self.parts))
+        return np.require(self.parts[0], None, "W") if one else np.concatenate(self.parts)
 
 
 class Blocks:
