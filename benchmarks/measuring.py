@@ -94,19 +94,27 @@ def n_cores() -> int:
 # ---- times --------------------------------------------------------------------------------------
 
 
-def repeated(function: Callable[[], Any], repeat: int = REPEAT) -> tuple[float, float, Any]:
-    """Return the median of the seconds, the memory that the first time added, and the result."""
+def repeated(
+    function: Callable[[], Any], repeat: int = REPEAT, warm: float = 0.0
+) -> tuple[float, float, Any]:
+    """Return the median of the seconds, the memory that the first time added, and the result.
+
+    The first time does not count if it takes less than `warm` seconds: a virtual machine may have
+    to ask for the memory that is used then, which costs more than to use it.
+    """
     forget_peak()
     before = peak()
-    times: list[float] = []
-    found, added = None, 0.0
+    started = time.perf_counter()
+    found = function()
+    times = [time.perf_counter() - started]
+    added = peak() - before
+    if times[0] < warm:
+        times.clear()
     while len(times) < repeat and sum(times) < ENOUGH:
         found = None  # else the last result would be there beside the next
         started = time.perf_counter()
         found = function()
         times.append(time.perf_counter() - started)
-        if len(times) == 1:
-            added = peak() - before
     return float(np.median(times)), added, found
 
 

@@ -99,8 +99,8 @@ def drawn(size: Size) -> Iterator[Corpus]:
         yield draw(n, size.nodes, size.words, length=LENGTH, part=i)
 
 
-def fitted(path: Path, name: str, auto: bool = False) -> dict[str, Any]:
-    """Fit a model to all documents and predict one in ten, several times."""
+def fitted(path: Path, name: str, auto: bool = False, warm: float = 0.0) -> dict[str, Any]:
+    """Fit a model to all documents and predict one in ten, several times; see `repeated`."""
     small = draw(600, 20, 200)
     _fit(name, small, small.taxonomy.paths, auto).predict(small.X)  # loads compiled code
     del small
@@ -108,10 +108,10 @@ def fitted(path: Path, name: str, auto: bool = False) -> dict[str, Any]:
         corpus = pickle.load(file)
     paths = corpus.taxonomy.paths
     before = peak()
-    fit, added, model = repeated(lambda: _fit(name, corpus, paths, auto))
+    fit, added, model = repeated(lambda: _fit(name, corpus, paths, auto), warm=warm)
     some = slice(0, max(1, len(corpus.truth) // SAMPLE))
     X = corpus.X[some]
-    predict, added_predict, found = repeated(lambda: model.predict(X))
+    predict, added_predict, found = repeated(lambda: model.predict(X), warm=warm)
     truth = [paths[i] for i in corpus.truth[some]]
     scores = getattr(model, "_scores", None)
     return {
@@ -136,7 +136,7 @@ def _fit(name: str, corpus: Corpus, paths: tuple[str, ...] | list[str], auto: bo
     return model.fit(corpus.X, None if is_em else [paths[i] for i in corpus.truth])
 
 
-def counted(path: Path) -> dict[str, Any]:
+def counted(path: Path, warm: float = 0.0) -> dict[str, Any]:
     """Count the words of drawn texts."""
     with path.open("rb") as file:
         corpus = pickle.load(file)
@@ -145,9 +145,9 @@ def counted(path: Path) -> dict[str, Any]:
     lw.WordCounter().fit_transform(texts[:100])  # loads compiled code
     before = peak()
     counter = lw.WordCounter()
-    fit, added, X = repeated(lambda: counter.fit_transform(texts))
+    fit, added, X = repeated(lambda: counter.fit_transform(texts), warm=warm)
     some = texts[: max(1, len(texts) // SAMPLE)]
-    predict, added_predict, _ = repeated(lambda: counter.transform(some))
+    predict, added_predict, _ = repeated(lambda: counter.transform(some), warm=warm)
     return {
         "fit": fit,
         "added": added,
