@@ -139,3 +139,28 @@ def test_errors_of_several_labels_add_up_to_micro_f1():
         found = _belief.assigned(scores - 0.5, at_least_one)
         assert wrong.mean() == pytest.approx(1 - f1_score(truth, found, average="micro"))
         assert (wrong == 0).tolist() == (truth == found).all(axis=1).tolist()
+
+
+# ---- weights of documents held out ----
+
+
+def test_so_many_labels_for_each_class_are_weighed_by_the_documents_of_classes():
+    """Wrong one time in ten in a class that has most documents, and one in two in three others."""
+    classes = np.repeat([0, 1, 2, 3], 50)
+    wrong = np.tile(np.arange(50) < 25, 4).astype(float)
+    wrong[5:50] = 0
+    n_labels, n_sorted = np.full(4, 50.0), np.array([9_399.0, 199.0, 199.0, 199.0])
+    weight = _belief.weights_of_classes(classes, n_labels, n_sorted)
+    assert weight.mean() == pytest.approx(1)
+    assert wrong.mean() == pytest.approx(0.4)
+    assert (weight * wrong).mean() == pytest.approx(0.94 * 0.1 + 0.06 * 0.5)
+    assert set(weight[:50]) == {weight[0]}
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.3, 0.2), (1 / 3, 1 / 3, 1 / 3), (0.9, 0.09, 0.01)])
+def test_labels_nearly_in_proportion_all_weigh_the_same(shares):
+    rng = np.random.default_rng(0)
+    classes = rng.choice(3, 400, p=shares)
+    n_labels = np.bincount(rng.choice(3, 1000, p=shares), minlength=3)
+    n_sorted = rng.multinomial(10_000, shares)
+    np.testing.assert_array_equal(_belief.weights_of_classes(classes, n_labels, n_sorted), 1)

@@ -31,6 +31,7 @@ _NEWER = -1.0, 1.0
 _USUAL_TEMPERATURE = 0.25  # of linear scores, with few labels
 _CURVE = 0.2  # errors shrink with so high a power of the number of labels
 _MOST_DOUBT = 0.99
+_UNEVEN = 2.0  # mean square of weights: by so many times fewer documents would tell as much
 _TINY = 1e-9
 _LEAST_SLOPE = 1e-3  # of log odds: a higher score is never less likely
 
@@ -180,6 +181,27 @@ def clearly_worse(wrong: dict[str, np.ndarray], way: str, by: float = 2.0) -> bo
     """Whether another way has fewer wrong, by some standard errors of the difference."""
     more = [wrong[way] - other for other in wrong.values()]
     return any(gain.mean() > by * gain.std() / np.sqrt(len(gain)) for gain in more)
+
+
+def weights_of_classes(
+    classes: np.ndarray, n_labels: np.ndarray, n_sorted: np.ndarray
+) -> np.ndarray:
+    """Weigh documents held out as if classes had labels in proportion to their documents.
+
+    Labels are often given so many for each class, where some classes have most of the documents:
+    what is wrong with those decides then. Where labels are nearly in proportion, or a random
+    sample, all weigh the same: to weigh them would add more chance than it takes away.
+
+    Parameters
+    ----------
+    classes : of the documents held out
+    n_labels : labels of each class
+    n_sorted : documents that were sorted into each class
+    """
+    share = (n_sorted + 1) / (n_sorted.sum() + len(n_sorted))
+    weight = share[classes] / n_labels[classes]
+    weight /= weight.mean()
+    return weight if np.mean(weight**2) > _UNEVEN else np.ones(len(classes))
 
 
 def errors(truth: np.ndarray, scores: np.ndarray, belief: Belief) -> np.ndarray:

@@ -22,6 +22,7 @@ from leafwise.models._belief import (
     believe_several,
     clearly_worse,
     errors,
+    weights_of_classes,
 )
 from leafwise.models._counts import keys_of
 from leafwise.models._lent import best_of, lend, passed_over
@@ -202,7 +203,8 @@ class ChoosingClassifier(StagedClassifier):
         sigma: dict[str, Any] = {}
         pool = len(counted.labelled) < counted.X.shape[0] and not self.several_
         is_linear: dict[str, bool] = {}
-        agreed = 0.0
+        agreed, n_sorted = 0.0, np.zeros(len(self.nodes_))
+        drawn = counted.X[:: max(1, counted.X.shape[0] // self._sample_size)]
         learned, truth = [], []
         for part in parts:
             hidden = part[1::2] if pool else part[:0]
@@ -221,6 +223,9 @@ class ChoosingClassifier(StagedClassifier):
                         again = _GO_ON_FROM.get(way) in scored
                         fitted = self._fit_stages(some, among, way, sigma, again=again)
                         agreed += (fitted.agreed or 0.0) / len(parts)
+                        if not self.several_:
+                            best = self._scores(drawn).argmax(axis=1)
+                            n_sorted += np.bincount(best, minlength=len(self.nodes_))
                         sigma[way], linear[way] = self.model_.sigma_, (self._linear, self.model_)
                     is_linear[way] = self._linear is not None
                     scored[way].append(self._scores(counted.X[part]))
@@ -230,6 +235,10 @@ class ChoosingClassifier(StagedClassifier):
                 self._drop_hopeless(scored, np.concatenate(truth))
         share = 1 - len(parts[0]) / len(counted.labelled)
         labels, seen, found = np.concatenate(truth), np.concatenate(learned), {}
+        weight = np.ones(len(labels))
+        if not self.several_:
+            n_labels = np.asarray(counted.membership.sum(axis=0)).ravel()
+            weight = weights_of_classes(labels.argmax(axis=1), n_labels, n_sorted)
         for way, several_scores in scored.items():
             scores = np.concatenate(several_scores)
             if self.several_:
@@ -238,7 +247,7 @@ class ChoosingClassifier(StagedClassifier):
                 right = errors(labels, scores, Belief()) == 0
                 belief = believe_one(right, scores, seen, is_linear[way], share, trust(agreed))
             wrong = errors(labels, scores, belief)
-            found[way] = _HeldOut(wrong, belief, sigma.get(way), agreed)
+            found[way] = _HeldOut(wrong * weight, belief, sigma.get(way), agreed)
         return found
 
     @staticmethod
@@ -311,7 +320,7 @@ class ChoosingClassifier(StagedClassifier):
 
 
 class _HeldOut(NamedTuple):
-    """What went wrong with documents held out, and how far to believe such scores.
+    """What went wrong with documents held out, times their weights, and how far to believe scores.
 
     `agreed` is how far neighbours agreed meanwhile, in whichever way they were asked.
     """
