@@ -44,8 +44,9 @@ The cat chased the dog,
 class Job(NamedTuple):
     """A part of the page, on a corpus, and how often all who do it take turns.
 
-    `size` is the number of labels per class that are given, or none where it is half of all;
-    `asked` a corpus whose texts are sorted to measure speed, where the documents are few.
+    `size` is the number of labels per class that are given, drawn anew for each round, or none
+    where it is half of all; `asked` a corpus whose texts are sorted to measure speed, where the
+    documents are few.
     """
 
     part: str
@@ -59,9 +60,9 @@ LABELLED = ("newsgroups", "reuters", "directory of macos")  # the whole has too 
 JOBS = [
     *(Job("count", corpus, rounds=3) for corpus in ("newsgroups", "reuters", "directory")),
     *(Job("classify", corpus, rounds=2) for corpus in LABELLED),
-    *(Job("sort", corpus, size) for corpus in LABELLED[:2] for size in PER_CLASS),
-    Job("sort", LABELLED[2], 7),
-    Job("sort", LABELLED[2], 7, asked="directory"),
+    *(Job("sort", corpus, size, rounds=5) for corpus in LABELLED[:2] for size in PER_CLASS),
+    Job("sort", LABELLED[2], 7, rounds=5),
+    Job("sort", LABELLED[2], 7, rounds=5, asked="directory"),
     Job("unlabelled", "newsgroups", rounds=3),
     *(Job("near", corpus, rounds=2) for corpus in LABELLED),
     Job("grown", "2,000 newsgroup messages"),
@@ -80,8 +81,8 @@ def corpus_of(name: str, data: str | None) -> Dataset:
     return load_20newsgroups(data=data)
 
 
-def work_of(job: Job, data: str | None) -> Work:
-    """Return documents that have one label, and which of them is given."""
+def works_of(job: Job, data: str | None) -> Iterator[Work]:
+    """Give documents that have one label, and which labels are given, for each round."""
     corpus = corpus_of(job.corpus, data)
     several = isinstance(corpus.labels[0], tuple)
     one = [i for i, labels in enumerate(corpus.labels) if not several or len(labels) == 1]
@@ -92,11 +93,15 @@ def work_of(job: Job, data: str | None) -> Work:
         one = [i for i in one if corpus.labels[i] in largest][:150]
     labels = np.array([corpus.labels[i][0] if several else corpus.labels[i] for i in one])
     if job.size is None:
-        known = np.sort(np.random.default_rng(0).permutation(len(one))[: len(one) // 2])
+        half = np.sort(np.random.default_rng(0).permutation(len(one))[: len(one) // 2])
+        draws = [half] * job.rounds
     else:
-        known = next(iter(FewLabelSplit(job.size, 1, short="take").split(None, labels)))[0]
+        splits = FewLabelSplit(job.size, job.rounds, short="take").split(None, labels)
+        draws = [known for known, _ in splits]
     asked = corpus_of(job.asked, data).texts if job.asked else []
-    return Work([corpus.texts[i] for i in one], labels, corpus.taxonomy, known, asked)
+    texts = [corpus.texts[i] for i in one]
+    for known in draws:
+        yield Work(texts, labels, corpus.taxonomy, known, asked)
 
 
 def measured(part: str, name: str, work: Work) -> dict[str, Any]:
@@ -121,17 +126,16 @@ def apart(part: str, name: str, file: Path) -> dict[str, Any]:
 def run(jobs: list[Job], data: str | None, own_process: bool = True) -> Iterator[dict[str, Any]]:
     """Do all jobs; give what was measured, a line for each piece of work."""
     for job in jobs:
-        work = work_of(job, data)
-        name = job.corpus + (f", sorting the whole {job.asked}" if job.asked else "")
-        about = {"part": job.part, "corpus": name, "size": job.size} | {
-            "documents": len(work.texts),
-            "classes": len(np.unique(work.labels)),
-            "megabytes": work.megabytes,
-        }
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "work"
-            file.write_bytes(pickle.dumps(work))
-            for _ in range(job.rounds):
+        corpus = job.corpus + (f", sorting the whole {job.asked}" if job.asked else "")
+        for draw, work in enumerate(works_of(job, data)):
+            about = {"part": job.part, "corpus": corpus, "size": job.size, "draw": draw} | {
+                "documents": len(work.texts),
+                "classes": len(np.unique(work.labels)),
+                "megabytes": work.megabytes,
+            }
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / "work"
+                file.write_bytes(pickle.dumps(work))
                 for name in PARTS[job.part].names:
                     if own_process:
                         found = apart(job.part, name, file)

@@ -305,7 +305,7 @@ def sort(work: Work, name: str) -> dict[str, Any]:
     most = 2000 if name == "TfidfVectorizer, LabelSpreading" else None  # it is slow
     right = float(np.mean(model.predict(texts[:most]) == y[rest][:most]))
     asked = (work.asked or texts)[:most]
-    predict = min(timed(model.predict, asked)[0] for _ in range(3))
+    predict = min(timed(model.predict, asked)[0] for _ in range(2))
     return {"fit": fit, "predict": predict / len(asked), "score": right}
 
 

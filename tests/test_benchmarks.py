@@ -299,7 +299,7 @@ class TestPeers:
 
     def test_work_in_a_process_of_its_own_is_the_same_work(self, tmp_path):
         job = peers.Job("classify", "stdlib", 3)
-        work = peers.work_of(job, None)
+        (work,) = peers.works_of(job, None)
         file = tmp_path / "work"
         file.write_bytes(pickle.dumps(work))
         apart = peers.apart("classify", "NaiveBayes", file)
@@ -327,6 +327,31 @@ class TestPeers:
         assert table.rows()[2] == "| CountVectorizer | 3 | 1.00 | 3 | 1.00 | 20 MiB | 1.00 |"
         assert table.rows()[3] == "| **WordCounter** | 6 | 2.00 | 2 | 0.50 | 20 MiB | 1.00 |"
         assert table.ahead() == ["in transform, MB/s (WordCounter 2): CountVectorizer 3"]
+
+    def test_labels_are_drawn_anew_in_each_round(self):
+        first, second = peers.works_of(peers.Job("sort", "stdlib", 3, rounds=2), None)
+        assert first.texts == second.texts
+        assert first.known.tolist() != second.known.tolist()
+        half, again = peers.works_of(peers.Job("classify", "stdlib", rounds=2), None)
+        assert half.known.tolist() == again.known.tolist()
+
+    def test_it_says_in_how_many_draws_we_are_ahead(self, tmp_path):
+        about = {"part": "sort", "corpus": "tiny", "size": 3, "documents": 9, "classes": 2}
+        about |= {"megabytes": 1.0, "fit": 1.0, "MiB": 1.0}
+        right = {
+            "CountVectorizer, MultinomialNB": (0.5, 0.4, 0.6),
+            "TfidfVectorizer, LinearSVC": (0.6, 0.7, 0.8),
+            "TaxonomyClassifier": (0.7, 0.9, 0.7),
+        }
+        lines = [
+            {**about, "name": name, "draw": draw, "score": score, "predict": 1 / (1 + len(name))}
+            for name, scores in right.items()
+            for draw, score in enumerate(scores)
+        ]
+        peers_page.write_page([peers.machine(), *lines], tmp_path / "page.md")
+        page = (tmp_path / "page.md").read_text()
+        said = "76.7% are right, and 70.0% by the best peer (TfidfVectorizer, LinearSVC)"
+        assert f"{said}: 6.7 ± 8.8 points more, in 2 of 3 draws." in page
 
 
 @pytest.fixture(scope="module")
