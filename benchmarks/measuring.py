@@ -95,10 +95,11 @@ def n_cores() -> int:
 
 
 def repeated(
-    function: Callable[[], Any], repeat: int = REPEAT, warm: float = 0.0
+    function: Callable[[], Any], repeat: int = REPEAT, warm: float = 0.0, least: float = 0.0
 ) -> tuple[float, float, Any]:
     """Return the median of the seconds, the memory that the first time added, and the result.
 
+    It is done `repeat` times, and more often until that took `least` seconds.
     The first time does not count if it takes less than `warm` seconds: a virtual machine may have
     to ask for the memory that is used then, which costs more than to use it.
     """
@@ -110,7 +111,7 @@ def repeated(
     added = peak() - before
     if times[0] < warm:
         times.clear()
-    while len(times) < repeat and sum(times) < ENOUGH:
+    while (len(times) < repeat or sum(times) < least) and sum(times) < ENOUGH:
         found = None  # else the last result would be there beside the next
         started = time.perf_counter()
         found = function()

@@ -39,6 +39,7 @@ from scale_work import (
 )
 
 WARM = 60.0  # seconds: what takes less is done once before its growth is measured
+LEAST = 1.0  # seconds: what takes less is done again and again meanwhile
 
 
 class Plan(NamedTuple):
@@ -182,7 +183,11 @@ class Runner:
                     names.remove(GENERAL)
                 about = {"part": "growth", "along": along, **size._asdict()}
                 keys = self.missing([{**about, "model": name} for name in names])
-                self.on_corpus(size, [(key, _growth(key["model"])) for key in keys])
+                self.on_corpus(size, [(key, self._growth(key["model"])) for key in keys])
+
+    def _growth(self, name: str) -> Callable[..., dict]:
+        work = counted if name == COUNTER else partial(fitted, name=name)
+        return partial(work, warm=WARM, least=0.0 if self.plan.small else LEAST)
 
     def fit_sizes(self) -> None:
         for size in dict.fromkeys(size for size, _, _ in self.plan.sizes):
@@ -245,11 +250,6 @@ class Runner:
             path = folder / f"{i}.csv"
             self.alone(write_messages, path, plan.megabytes * 1e6, self.data, plan.small, i)
         self.keep(about, self.alone, on_workers, whats, folder, *shared)
-
-
-def _growth(name: str) -> Callable[..., dict]:
-    work = counted if name == COUNTER else partial(fitted, name=name)
-    return partial(work, warm=WARM)
 
 
 def _named(key: dict[str, Any]) -> str:

@@ -45,8 +45,9 @@ docs` (`python benchmarks/scale.py --large --data DIR --results FILE --out docs/
 {machine}. Each measurement has a process of its own; imports, documents and compiled code are
 there before the clock starts, and free memory was used once before, since a virtual machine may
 have to ask for it at first use. For the same reason, where growth is measured, work that takes less
-than a minute is done once before it is timed. Times are medians of three, or of fewer where they
-take more than ten seconds together, and vary with what else the machine does.
+than a minute is done once before it is timed. Times are medians of three, of fewer where they take
+more than ten seconds together, of more where they take less than one, and vary with what else the
+machine does.
 
 Other pages go into parts of it: [HierarchicalDirichlet, exact and pruned](scale-dirichlet.md), the
 [neighbour graph](scale-graph.md), [trees that grow](scale-growth.md), [project

@@ -99,7 +99,9 @@ def drawn(size: Size) -> Iterator[Corpus]:
         yield draw(n, size.nodes, size.words, length=LENGTH, part=i)
 
 
-def fitted(path: Path, name: str, auto: bool = False, warm: float = 0.0) -> dict[str, Any]:
+def fitted(
+    path: Path, name: str, auto: bool = False, warm: float = 0.0, least: float = 0.0
+) -> dict[str, Any]:
     """Fit a model to all documents and predict one in ten, several times; see `repeated`."""
     small = draw(600, 20, 200)
     _fit(name, small, small.taxonomy.paths, auto).predict(small.X)  # loads compiled code
@@ -108,10 +110,10 @@ def fitted(path: Path, name: str, auto: bool = False, warm: float = 0.0) -> dict
         corpus = pickle.load(file)
     paths = corpus.taxonomy.paths
     before = peak()
-    fit, added, model = repeated(lambda: _fit(name, corpus, paths, auto), warm=warm)
+    fit, added, model = repeated(lambda: _fit(name, corpus, paths, auto), warm=warm, least=least)
     some = slice(0, max(1, len(corpus.truth) // SAMPLE))
     X = corpus.X[some]
-    predict, added_predict, found = repeated(lambda: model.predict(X), warm=warm)
+    predict, added_predict, found = repeated(lambda: model.predict(X), warm=warm, least=least)
     truth = [paths[i] for i in corpus.truth[some]]
     scores = getattr(model, "_scores", None)
     return {
@@ -136,7 +138,7 @@ def _fit(name: str, corpus: Corpus, paths: tuple[str, ...] | list[str], auto: bo
     return model.fit(corpus.X, None if is_em else [paths[i] for i in corpus.truth])
 
 
-def counted(path: Path, warm: float = 0.0) -> dict[str, Any]:
+def counted(path: Path, warm: float = 0.0, least: float = 0.0) -> dict[str, Any]:
     """Count the words of drawn texts."""
     with path.open("rb") as file:
         corpus = pickle.load(file)
@@ -145,9 +147,9 @@ def counted(path: Path, warm: float = 0.0) -> dict[str, Any]:
     lw.WordCounter().fit_transform(texts[:100])  # loads compiled code
     before = peak()
     counter = lw.WordCounter()
-    fit, added, X = repeated(lambda: counter.fit_transform(texts), warm=warm)
+    fit, added, X = repeated(lambda: counter.fit_transform(texts), warm=warm, least=least)
     some = texts[: max(1, len(texts) // SAMPLE)]
-    predict, added_predict, _ = repeated(lambda: counter.transform(some), warm=warm)
+    predict, added_predict, _ = repeated(lambda: counter.transform(some), warm=warm, least=least)
     return {
         "fit": fit,
         "added": added,
