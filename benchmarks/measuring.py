@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import os
 import platform
@@ -40,6 +42,9 @@ def peak() -> float:
 
 def forget_peak() -> None:
     """Let the peak be what is in use now. Where the system cannot, it stays what it was."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # where there is none of this
+        ctypes.CDLL("libc.so.6").malloc_trim(0)  # else what was freed is used again, unseen
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
@@ -95,11 +100,10 @@ def n_cores() -> int:
 
 
 def repeated(
-    function: Callable[[], Any], repeat: int = REPEAT, warm: float = 0.0, least: float = 0.0
+    function: Callable[[], Any], repeat: int = REPEAT, warm: float = 0.0
 ) -> tuple[float, float, Any]:
     """Return the median of the seconds, the memory that the first time added, and the result.
 
-    It is done `repeat` times, and more often until that took `least` seconds.
     The first time does not count if it takes less than `warm` seconds: a virtual machine may have
     to ask for the memory that is used then, which costs more than to use it.
     """
@@ -111,12 +115,28 @@ def repeated(
     added = peak() - before
     if times[0] < warm:
         times.clear()
-    while (len(times) < repeat or sum(times) < least) and sum(times) < ENOUGH:
+    while len(times) < repeat and sum(times) < ENOUGH:
         found = None  # else the last result would be there beside the next
         started = time.perf_counter()
         found = function()
         times.append(time.perf_counter() - started)
     return float(np.median(times)), added, found
+
+
+def least_of(function: Callable[[], Any], best: float, enough: float) -> tuple[float, Any]:
+    """Do it again and again for `enough` seconds, at least once; return the least time, or `best`.
+
+    What else a machine does only adds to a time.
+    """
+    spent = 0.0
+    while True:
+        started = time.perf_counter()
+        found = function()
+        took = time.perf_counter() - started
+        best, spent = min(best, took), spent + took
+        if spent >= enough:
+            return best, found
+        del found  # else it would be there beside the next
 
 
 def in_turn(methods: Mapping[str, Callable[[], Any]], repeat: int) -> dict[str, float]:

@@ -6,9 +6,6 @@ steps, how good the result is, and what it needs to be compared by. It runs in a
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import gc
 import importlib.util
 import os
 import re
@@ -20,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from measuring import forget_peak
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
@@ -74,10 +72,7 @@ class Memory:
     """The most memory that this process has had, from some point on, in MiB."""
 
     def begin(self) -> None:
-        gc.collect()
-        with contextlib.suppress(OSError, AttributeError):  # where there is none of this
-            ctypes.CDLL("libc.so.6").malloc_trim(0)  # else what was freed is used again, unseen
-            Path("/proc/self/clear_refs").write_text("5")  # what it had at most before is forgotten
+        forget_peak()
         self._start = self.peak()
 
     def above(self) -> float:

@@ -29,17 +29,14 @@ from scale_work import (
     Size,
     checked,
     command,
-    counted,
     fitted,
+    grown,
     keep,
     learned,
     streamed,
     write_drawn,
     write_messages,
 )
-
-WARM = 60.0  # seconds: what takes less is done once before its growth is measured
-LEAST = 1.0  # seconds: what takes less is done again and again meanwhile
 
 
 class Plan(NamedTuple):
@@ -48,11 +45,12 @@ class Plan(NamedTuple):
     Attributes
     ----------
     base, along : what is fixed, and the sizes of what grows
-    most_general : nodes up to which GeneralShrinkage is fitted
+    most_general : nodes up to which GeneralShrinkage is fitted, where they grow
     sizes : (size, model, whether it chooses its settings) to fit in memory
     streams : (size, model, memory) to fit to a file
     gigabytes, memory : of the file to classify, and in which bound; none where it is 0
-    repeat : how often work is timed on one core and on two
+    repeat : how often work is timed on one core and on two, and at all sizes
+    enough : seconds; what takes less is done several times, where it is timed at all sizes
     on_workers, megabytes : what Dask does, and the size of each of the files that it reads
     """
 
@@ -64,6 +62,7 @@ class Plan(NamedTuple):
     gigabytes: float
     memory: str
     repeat: int
+    enough: float
     on_workers: tuple[str, ...]
     megabytes: float
     small: bool = False
@@ -86,6 +85,7 @@ USUAL = Plan(
     gigabytes=0.0,
     memory="1GiB",
     repeat=7,
+    enough=0.1,
     on_workers=tuple(ON_WORKERS),
     megabytes=20.0,
 )
@@ -114,6 +114,7 @@ SMALL = Plan(
     gigabytes=0.0001,
     memory="1GiB",
     repeat=1,
+    enough=0.0,
     on_workers=tuple(ON_WORKERS)[:1],  # to start a cluster takes most of the time
     megabytes=0.02,
     small=True,
@@ -161,33 +162,33 @@ class Runner:
             self.results.append(key | line)
             print(_named(key | line), _said(line), file=sys.stderr, flush=True)
 
-    def on_corpus(self, size: Size, jobs: list[tuple[dict[str, Any], Callable[..., dict]]]) -> None:
-        """Draw a corpus, and do with it what is missing: functions of its file."""
-        if not jobs:
-            return
-        path = self.folder / "corpus"
-        self.alone(keep, path, size)
-        for key, function in jobs:
-            self.keep(key, self.alone, function, path)
-        path.unlink()
-
     def grow(self) -> None:
         for along, sizes in self.plan.along.items():
-            for n in sizes:
-                size = self.plan.base._replace(**{along: n})
-                names = [*MODELS, COUNTER]
-                names.remove(PRUNED)  # in small trees it takes longer than all nodes do
-                if along == "nodes":
-                    names.remove(COUNTER)
-                if size.nodes > self.plan.most_general:
-                    names.remove(GENERAL)
-                about = {"part": "growth", "along": along, **size._asdict()}
-                keys = self.missing([{**about, "model": name} for name in names])
-                self.on_corpus(size, [(key, self._growth(key["model"])) for key in keys])
-
-    def _growth(self, name: str) -> Callable[..., dict]:
-        work = counted if name == COUNTER else partial(fitted, name=name)
-        return partial(work, warm=WARM, least=0.0 if self.plan.small else LEAST)
+            names = [*MODELS, COUNTER]
+            names.remove(PRUNED)  # in small trees it takes longer than all nodes do
+            if along == "nodes":
+                names.remove(COUNTER)
+            about = {"part": "growth", "along": along, **self.plan.base._asdict()}
+            del about[along]
+            keys = self.missing([{**about, "model": name} for name in names])
+            paths = {n: self.folder / f"{along}-{n}" for n in sizes} if keys else {}
+            for n, path in paths.items():
+                self.alone(keep, path, self.plan.base._replace(**{along: n}))
+            for key in keys:
+                general = key["model"] == GENERAL and along == "nodes"
+                own = {n: p for n, p in paths.items() if not general or n <= self.plan.most_general}
+                self.keep(
+                    key,
+                    self.alone,
+                    grown,
+                    along,
+                    own,
+                    key["model"],
+                    self.plan.repeat,
+                    self.plan.enough,
+                )
+            for path in paths.values():
+                path.unlink()
 
     def fit_sizes(self) -> None:
         for size in dict.fromkeys(size for size, _, _ in self.plan.sizes):
@@ -196,7 +197,12 @@ class Runner:
                 key = {"part": "size", "way": "in memory", **size._asdict(), "model": name}
                 if one == size and not self.results.has(key):
                     jobs.append((key, partial(fitted, name=name, auto=auto)))
-            self.on_corpus(size, jobs)
+            if jobs:
+                path = self.folder / "corpus"
+                self.alone(keep, path, size)
+                for key, function in jobs:
+                    self.keep(key, self.alone, function, path)
+                path.unlink()
 
     def fit_streams(self) -> None:
         for size, name, memory in self.plan.streams:

@@ -44,10 +44,9 @@ What to use for how many documents and nodes, what it costs, and how that grows.
 docs` (`python benchmarks/scale.py --large --data DIR --results FILE --out docs/scale.md`)
 {machine}. Each measurement has a process of its own; imports, documents and compiled code are
 there before the clock starts, and free memory was used once before, since a virtual machine may
-have to ask for it at first use. For the same reason, where growth is measured, work that takes less
-than a minute is done once before it is timed. Times are medians of three, of fewer where they take
-more than ten seconds together, of more where they take less than one, and vary with what else the
-machine does.
+have to ask for it at first use. For the same reason, work in memory that takes less than a minute
+is done once before it is timed. Times are medians of three, or of fewer where they take more than
+ten seconds together, and vary with what else the machine does.
 
 Other pages go into parts of it: [HierarchicalDirichlet, exact and pruned](scale-dirichlet.md), the
 [neighbour graph](scale-graph.md), [trees that grow](scale-growth.md), [project
@@ -70,6 +69,11 @@ The time of counting grows with documents, that of what follows with pairs, and 
 both, since a word of a document says something at every node that has the word. Up to 2²⁷ words ×
 classes, all but `HierarchicalDirichlet` keep a dense table to predict by (`NaiveBayes` up to 2²⁵,
 `HPLSA` whatever the size).
+
+What else the machine does would look like growth if sizes were measured one after the other. So
+one process has all sizes of a model and goes through them in turn, several times if that takes less
+than a minute, after a first time that is not counted. The least time of each size is shown, since
+whatever disturbs only adds.
 
 The exponent is b of cost = a · size^b, by least squares in logarithms over the larger half of the
 sizes, ± its standard error: at smaller ones, costs that do not grow have too large a part. A dash

@@ -6,14 +6,15 @@ import csv
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from dirichlet import Corpus, draw
-from measuring import peak, repeated
+from measuring import REPEAT, forget_peak, least_of, peak, repeated
 from scipy import sparse
 from sklearn.pipeline import make_pipeline
 
@@ -26,6 +27,8 @@ LENGTH = 60  # words of a drawn document
 PART = 50_000  # documents that are drawn at a time
 SIGMA, ESTIMATES = 300.0, 3  # where neither is chosen
 SAMPLE = 10  # one document in so many is predicted
+WARM = 60.0  # seconds: what takes less is done once before it is timed
+ENOUGH_ROUNDS = 60.0  # seconds, after which no other round over all sizes begins
 REPLACED = 5  # one word in so many of a message is another's
 
 
@@ -99,37 +102,94 @@ def drawn(size: Size) -> Iterator[Corpus]:
         yield draw(n, size.nodes, size.words, length=LENGTH, part=i)
 
 
-def fitted(
-    path: Path, name: str, auto: bool = False, warm: float = 0.0, least: float = 0.0
-) -> dict[str, Any]:
-    """Fit a model to all documents and predict one in ten, several times; see `repeated`."""
-    small = draw(600, 20, 200)
-    _fit(name, small, small.taxonomy.paths, auto).predict(small.X)  # loads compiled code
-    del small
-    with path.open("rb") as file:
-        corpus = pickle.load(file)
-    paths = corpus.taxonomy.paths
+class Work(NamedTuple):
+    """What is done with a corpus.
+
+    Attributes
+    ----------
+    fit : returns what was learned
+    predict : from that, one document in ten
+    about : facts of what was learned and predicted
+    """
+
+    fit: Callable[[], Any]
+    predict: Callable[[Any], Any]
+    about: Callable[[Any, Any], dict[str, Any]]
+
+
+def fitted(path: Path, name: str, auto: bool = False) -> dict[str, Any]:
+    """Fit a model to all documents and predict some, several times; see `repeated`."""
+    (work,) = _works([path], name, auto)
+    return _timed(work, REPEAT, WARM)
+
+
+def grown(
+    along: str, paths: Mapping[int, Path], name: str, rounds: int, enough: float
+) -> list[dict[str, Any]]:
+    """Do the same with corpora of several sizes, in turn: a line for each of the sizes.
+
+    Measured one after the other, a change of what else the machine does would look like growth.
+    """
+    works = _works(paths.values(), name)
+    lines = [{along: n, **_timed(work)} for n, work in zip(paths, works)]
+    started = time.perf_counter()
+    for i in range(rounds):
+        if time.perf_counter() - started > ENOUGH_ROUNDS:
+            break
+        for line, work in zip(lines, works):
+            best = (line["fit"], line["predict"]) if i else (np.inf, np.inf)
+            line["fit"], model = least_of(work.fit, best[0], enough)
+            line["predict"], _ = least_of(partial(work.predict, model), best[1], enough)
+            del model
+    return lines
+
+
+def _works(paths: Iterable[Path], name: str, auto: bool = False) -> list[Work]:
+    """Open corpora; what is to be done with them has its compiled code loaded."""
+    make = _counting if name == COUNTER else partial(_fitting, name=name, auto=auto)
+    small = make(draw(600, 20, 200))
+    small.predict(small.fit())
+    works = []
+    for path in paths:
+        with path.open("rb") as file:
+            works.append(make(pickle.load(file)))
+    return works
+
+
+def _timed(work: Work, repeat: int = 1, warm: float = 0.0) -> dict[str, Any]:
+    forget_peak()
     before = peak()
-    fit, added, model = repeated(lambda: _fit(name, corpus, paths, auto), warm=warm, least=least)
-    some = slice(0, max(1, len(corpus.truth) // SAMPLE))
-    X = corpus.X[some]
-    predict, added_predict, found = repeated(lambda: model.predict(X), warm=warm, least=least)
-    truth = [paths[i] for i in corpus.truth[some]]
-    scores = getattr(model, "_scores", None)
+    fit, added, model = repeated(work.fit, repeat, warm)
+    predict, added_predict, found = repeated(partial(work.predict, model), repeat, warm)
     return {
         "fit": fit,
         "added": added,
         "peak": before + added,
         "predict": predict,
-        "predicted": X.shape[0],
         "added_predict": added_predict,
-        "accuracy": float(np.mean(found == np.array(truth, object))),
-        "sigma": getattr(model, "sigma_", None),
-        "n_iter": getattr(model, "n_iter_", None),
-        "pairs": int(model.word_counts_.nnz) if name != GIVEN else None,
-        "entries": len(scores.values) if isinstance(scores, TreeScores) else None,
-        "nnz": int(corpus.X.nnz),
+        **work.about(model, found),
     }
+
+
+def _fitting(corpus: Corpus, name: str, auto: bool) -> Work:
+    paths = corpus.taxonomy.paths
+    some = slice(0, max(1, len(corpus.truth) // SAMPLE))
+    X = corpus.X[some]
+
+    def about(model: Any, found: np.ndarray) -> dict[str, Any]:
+        truth = [paths[i] for i in corpus.truth[some]]
+        scores = getattr(model, "_scores", None)
+        return {
+            "predicted": X.shape[0],
+            "accuracy": float(np.mean(found == np.array(truth, object))),
+            "sigma": getattr(model, "sigma_", None),
+            "n_iter": getattr(model, "n_iter_", None),
+            "pairs": int(model.word_counts_.nnz) if name != GIVEN else None,
+            "entries": len(scores.values) if isinstance(scores, TreeScores) else None,
+            "nnz": int(corpus.X.nnz),
+        }
+
+    return Work(lambda: _fit(name, corpus, paths, auto), lambda model: model.predict(X), about)
 
 
 def _fit(name: str, corpus: Corpus, paths: tuple[str, ...] | list[str], auto: bool) -> Any:
@@ -138,28 +198,20 @@ def _fit(name: str, corpus: Corpus, paths: tuple[str, ...] | list[str], auto: bo
     return model.fit(corpus.X, None if is_em else [paths[i] for i in corpus.truth])
 
 
-def counted(path: Path, warm: float = 0.0, least: float = 0.0) -> dict[str, Any]:
+def _counting(corpus: Corpus) -> Work:
     """Count the words of drawn texts."""
-    with path.open("rb") as file:
-        corpus = pickle.load(file)
     texts = list(texts_of(corpus))
-    del corpus
-    lw.WordCounter().fit_transform(texts[:100])  # loads compiled code
-    before = peak()
-    counter = lw.WordCounter()
-    fit, added, X = repeated(lambda: counter.fit_transform(texts), warm=warm, least=least)
     some = texts[: max(1, len(texts) // SAMPLE)]
-    predict, added_predict, _ = repeated(lambda: counter.transform(some), warm=warm, least=least)
-    return {
-        "fit": fit,
-        "added": added,
-        "peak": before + added,
-        "predict": predict,
-        "predicted": len(some),
-        "added_predict": added_predict,
-        "nnz": int(X.nnz),
-        "megabytes": sum(map(len, texts)) / 1e6,
-    }
+
+    def about(counter: lw.WordCounter, _: Any) -> dict[str, Any]:
+        return {"predicted": len(some), "megabytes": sum(map(len, texts)) / 1e6}
+
+    def fit() -> lw.WordCounter:
+        counter = lw.WordCounter()
+        counter.fit_transform(texts)
+        return counter
+
+    return Work(fit, lambda counter: counter.transform(some), about)
 
 
 def texts_of(corpus: Corpus) -> Iterator[str]:

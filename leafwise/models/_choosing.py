@@ -142,7 +142,11 @@ class ChoosingClassifier(StagedClassifier):
             said = _said_of_neighbours(fitted.agreed) if ways[0] == "all" else []
             return [*said, f"Probabilities are set by {self._believe(counted, fitted)}."]
         found = self._hold_out(counted, graph, ways, parts, step)
-        if "mostly" in ways and trust(max(one.agreed for one in found.values())) >= _MUCH:
+        one = next(iter(found.values()))
+        if one.uneven:
+            # What is spread gives rare classes too much, and few labels are of the others.
+            ways = sorted(ways, key=lambda way: -APART.get(way, float(way == "words")))
+        elif "mostly" in ways and trust(one.agreed) >= _MUCH:
             # Where neighbours can be trusted, scores that ask none have little to add.
             ways = sorted(ways, key=lambda way: APART.get(way, 1.0))
         # Few labels tell little: without a clear sign against it, the first way is taken.
@@ -239,6 +243,7 @@ class ChoosingClassifier(StagedClassifier):
         if not self.several_:
             n_labels = np.asarray(counted.membership.sum(axis=0)).ravel()
             weight = weights_of_classes(labels.argmax(axis=1), n_labels, n_sorted)
+        uneven = bool(np.ptp(weight) > 0)
         for way, several_scores in scored.items():
             scores = np.concatenate(several_scores)
             if self.several_:
@@ -247,7 +252,7 @@ class ChoosingClassifier(StagedClassifier):
                 right = errors(labels, scores, Belief()) == 0
                 belief = believe_one(right, scores, seen, is_linear[way], share, trust(agreed))
             wrong = errors(labels, scores, belief)
-            found[way] = _HeldOut(wrong * weight, belief, sigma.get(way), agreed)
+            found[way] = _HeldOut(wrong * weight, belief, sigma.get(way), agreed, uneven)
         return found
 
     @staticmethod
@@ -322,13 +327,15 @@ class ChoosingClassifier(StagedClassifier):
 class _HeldOut(NamedTuple):
     """What went wrong with documents held out, times their weights, and how far to believe scores.
 
-    `agreed` is how far neighbours agreed meanwhile, in whichever way they were asked.
+    `agreed` is how far neighbours agreed meanwhile, in whichever way they were asked; `uneven` says
+    that weights differ, as labels are far from in proportion to classes.
     """
 
     wrong: np.ndarray
     belief: Belief
     sigma: Any
     agreed: float
+    uneven: bool
 
 
 def n_fifths(n_labels: int, most: int) -> int:
