@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -237,13 +238,12 @@ def main(arguments: list[str] | None = None) -> None:
         return
     jobs = [j for j in (SMALL_JOBS if args.small else JOBS) if not args.only or j.part in args.only]
     lines = [machine()]
-    for line in run(jobs, args.data, own_process=not args.small):
+    whole = not (args.small or args.only)
+    found = run(jobs, args.data, own_process=not args.small)
+    for line in chain(found, (cold_start() for _ in range(whole))):
         print(json.dumps(line), file=sys.stderr, flush=True)
         lines.append(line)
-    more = ""
-    if not (args.small or args.only):
-        lines.append(cold_start())
-        more = family(args.data)
+    more = family(args.data) if whole else ""
     if args.out:
         write_page(lines, args.out, more)
 
