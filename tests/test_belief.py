@@ -157,6 +157,32 @@ def test_so_many_labels_for_each_class_are_weighed_by_the_documents_of_classes()
     assert set(weight[:50]) == {weight[0]}
 
 
+def test_where_documents_are_certain_their_shares_are_counted():
+    n_documents = np.array([60, 30, 9, 1, 0])
+    log_p = np.log(np.maximum(np.repeat(np.eye(5), n_documents, axis=0), 1e-300))
+    n_labels = np.array([9, 9, 9, 9, 4])
+    among_labels = (n_labels + 1) / (n_labels + 1).sum()
+    more = (n_documents / among_labels + 5) / 105  # with as many as classes, like the labels
+    np.testing.assert_allclose(_belief.log_more_common(log_p, n_labels), np.log(more))
+
+
+@pytest.mark.parametrize("shares", [(0.25, 0.25, 0.25, 0.25), (0.9, 0.06, 0.03, 0.01)])
+def test_shares_that_labels_do_not_have_are_found_and_make_fewer_wrong(shares):
+    """Normal distributions about as far apart as they are wide; labels are the same for each."""
+    rng, n = np.random.default_rng(0), 20_000
+    truth = rng.choice(4, n, p=shares)
+    points = rng.normal(size=(n, 4)) + 1.5 * np.eye(4)[truth]
+    scores = 1.5 * points  # log P(class | point) of equal shares, up to a term of the point
+    log_p = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    more = _belief.log_more_common(log_p, np.full(4, 50))
+    np.testing.assert_allclose(np.exp(more) / 4, shares, atol=0.015)
+    best = (scores + np.log(4 * np.array(shares))).argmax(axis=1)  # by Bayes' rule: none is better
+    right = ((scores + more).argmax(axis=1) == truth).mean()
+    assert right == pytest.approx((best == truth).mean(), abs=0.003)
+    if max(shares) > 0.5:
+        assert right > (scores.argmax(axis=1) == truth).mean() + 0.1
+
+
 @pytest.mark.parametrize("shares", [(0.5, 0.3, 0.2), (1 / 3, 1 / 3, 1 / 3), (0.9, 0.09, 0.01)])
 def test_labels_nearly_in_proportion_all_weigh_the_same(shares):
     rng = np.random.default_rng(0)

@@ -211,8 +211,9 @@ def test_labels_of_other_rows_are_left():
 @pytest.mark.parametrize(
     ("n_labels", "draw", "least"),
     [
-        (67, 0, 0.93),  # .922 where all documents held out weigh the same
-        (7, 4, 0.85),  # .674 where spreading is preferred until labels speak against it
+        # .941 where common topics are not favoured, .922 where also all held out weigh the same.
+        (67, 0, 0.943),
+        (7, 4, 0.872),  # .869 where they are not, .674 where spreading is also preferred at first
     ],
 )
 def test_classes_with_most_documents_decide_where_labels_are_so_many_for_each(
@@ -234,3 +235,4 @@ def test_classes_with_most_documents_decide_where_labels_are_so_many_for_each(
     hidden = np.setdiff1d(np.arange(len(one)), known)
     right = model.predict([texts[i] for i in hidden]) == truth[hidden]
     assert right.mean() > least
+    assert any("most of all" in said and "earn" in said for said in model.report_)

@@ -32,6 +32,7 @@ _USUAL_TEMPERATURE = 0.25  # of linear scores, with few labels
 _CURVE = 0.2  # errors shrink with so high a power of the number of labels
 _MOST_DOUBT = 0.99
 _UNEVEN = 2.0  # mean square of weights: by so many times fewer documents would tell as much
+_SHARE_ROUNDS = 30  # of EM, after which shares of classes move little
 _TINY = 1e-9
 _LEAST_SLOPE = 1e-3  # of log odds: a higher score is never less likely
 
@@ -202,6 +203,29 @@ def weights_of_classes(
     weight = share[classes] / n_labels[classes]
     weight /= weight.mean()
     return weight if np.mean(weight**2) > _UNEVEN else np.ones(len(classes))
+
+
+def log_more_common(log_p: np.ndarray, n_labels: np.ndarray) -> np.ndarray:
+    """Return how much more common each class is among documents than among labels, as a logarithm.
+
+    What is believed of documents is right where classes have the shares that labels have. By
+    Bayes' rule it changes with the shares, and their mean is the shares: EM finds where the two
+    agree (Saerens, Latinne and Decaestecker, 2002). As many documents as there are classes, with
+    the shares of the labels, are added: so a class of which little is seen stays possible.
+
+    Parameters
+    ----------
+    log_p : log P(class | document), of documents of the kind that is asked for
+    n_labels : labels of each class
+    """
+    n_classes = len(n_labels)
+    among_labels = (n_labels + 1) / (n_labels.sum() + n_classes)
+    p, more = np.exp(log_p), np.ones(n_classes)
+    for _ in range(_SHARE_ROUNDS):
+        of = p * more
+        found = (of / of.sum(axis=1, keepdims=True)).sum(axis=0)
+        more = (found / among_labels + n_classes) / (len(p) + n_classes)
+    return np.log(more)
 
 
 def errors(truth: np.ndarray, scores: np.ndarray, belief: Belief) -> np.ndarray:

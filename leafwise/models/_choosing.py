@@ -22,6 +22,7 @@ from leafwise.models._belief import (
     believe_several,
     clearly_worse,
     errors,
+    log_more_common,
     weights_of_classes,
 )
 from leafwise.models._counts import keys_of
@@ -61,6 +62,7 @@ _FITTED_IN_TURN = "labels", "several", "words", "model", "all", "mostly", "evenl
 _GO_ON_FROM = {"several": "labels", "words": "labels", "all": "model"}
 _BETWEEN = 1.0  # standard errors that decide between these: they differ little
 _MUCH = 0.5  # trust in neighbours
+_FAVOUR = 2 / 3  # of what Bayes' rule gives to common classes: what was learned has a part of it
 
 
 class ChoosingClassifier(StagedClassifier):
@@ -158,11 +160,11 @@ class ChoosingClassifier(StagedClassifier):
         self._fit_stages(counted, graph, way, {one: found[one].sigma for one in found})
         step()
         self._belief = found[way].belief
+        said = self._favour_common(counted) if one.uneven else []
         n_held_out = n_of(len(wrong[way]), "label" if not self.several_ else "document")
-        said = []
         if len(ways) > 1 and not (way == "model" and "all" not in ways):
             text = _WAYS[way] if graph is not None or way != "all" else "linear scores help"
-            said = [f"{text[0].upper()}{text[1:]}: so say {n_held_out} held out."]
+            said.insert(0, f"{text[0].upper()}{text[1:]}: so say {n_held_out} held out.")
         what = "Probabilities are" if not self.several_ else "Thresholds and probabilities are"
         said.append(f"{what} set by {n_held_out} held out.")
         if not self.at_least_one_:
@@ -208,7 +210,7 @@ class ChoosingClassifier(StagedClassifier):
         pool = len(counted.labelled) < counted.X.shape[0] and not self.several_
         is_linear: dict[str, bool] = {}
         agreed, n_sorted = 0.0, np.zeros(len(self.nodes_))
-        drawn = counted.X[:: max(1, counted.X.shape[0] // self._sample_size)]
+        drawn = counted.X[self._drawn(counted)]
         learned, truth = [], []
         for part in parts:
             hidden = part[1::2] if pool else part[:0]
@@ -283,6 +285,23 @@ class ChoosingClassifier(StagedClassifier):
             return np.array_split(drawn, 5)[:n_parts]
         return [drawn[: min(len(labelled) // 5, self._sample_size)]]
 
+    def _favour_common(self, counted: Counted) -> list[str]:
+        """Let linear scores know which classes have many documents, where labels do not; say so."""
+        if self._linear is None:
+            return []
+        some = counted.X[self._drawn(counted)]
+        log_p = self._belief.log_proba(self._scores(some), np.ones(some.shape[0], bool))
+        gain = log_more_common(log_p, np.asarray(counted.membership.sum(axis=0)).ravel())
+        self._linear = self._linear.favouring(_FAVOUR * self._belief.temperature * gain)
+        return [
+            "Labels are far from in proportion to documents: nodes that have more of these are "
+            f"favoured, most of all {self.classes_[gain.argmax()]}."
+        ]
+
+    def _drawn(self, counted: Counted) -> slice:
+        """Return a sample of the documents."""
+        return slice(None, None, max(1, counted.X.shape[0] // self._sample_size))
+
     @property
     def _sample_size(self) -> int:
         return min(SAMPLE, max(200, 4 * BLOCK_SCORES // len(self.nodes_)))
@@ -294,7 +313,7 @@ class ChoosingClassifier(StagedClassifier):
         other are wrong together: the truth lies between.
         """
         X, keywords = counted.X, counted.keywords
-        drawn = slice(None, None, max(1, X.shape[0] // self._sample_size))
+        drawn = self._drawn(counted)
         some = X[drawn]
         scores, linear = self._scores(some), self._linear is not None
         best = scores.argmax(axis=1)

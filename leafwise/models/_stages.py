@@ -78,6 +78,10 @@ class LinearScores(NamedTuple):
         """Return both, in one pass."""
         return scored(X, self.idf, self.coef, self.intercept)
 
+    def favouring(self, gain: np.ndarray) -> LinearScores:
+        """Return these scores with what each class gains."""
+        return self._replace(intercept=self.intercept + gain)
+
     def learn(
         self,
         X: sparse.csr_matrix,
