@@ -158,11 +158,12 @@ def test_so_many_labels_for_each_class_are_weighed_by_the_documents_of_classes()
 
 
 def test_where_documents_are_certain_their_shares_are_counted():
-    n_documents = np.array([60, 30, 9, 1, 0])
-    log_p = np.log(np.maximum(np.repeat(np.eye(5), n_documents, axis=0), 1e-300))
-    n_labels = np.array([9, 9, 9, 9, 4])
+    n_documents = np.array([60, 30, 9, 1, 0, 50])
+    log_p = np.log(np.maximum(np.repeat(np.eye(6), n_documents, axis=0), 1e-300))
+    n_labels = np.array([9, 9, 9, 9, 4, 0])
     among_labels = (n_labels + 1) / (n_labels + 1).sum()
-    more = (n_documents / among_labels + 5) / 105  # with as many as classes, like the labels
+    more = (n_documents / among_labels + 6) / 156  # with as many as classes, like the labels
+    more[5] = 1.0  # no label, no opinion
     np.testing.assert_allclose(_belief.log_more_common(log_p, n_labels), np.log(more))
 
 

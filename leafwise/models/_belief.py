@@ -211,7 +211,8 @@ def log_more_common(log_p: np.ndarray, n_labels: np.ndarray) -> np.ndarray:
     What is believed of documents is right where classes have the shares that labels have. By
     Bayes' rule it changes with the shares, and their mean is the shares: EM finds where the two
     agree (Saerens, Latinne and Decaestecker, 2002). As many documents as there are classes, with
-    the shares of the labels, are added: so a class of which little is seen stays possible.
+    the shares of the labels, are added: so a class of which little is seen stays possible. Nothing
+    is said of classes without a label, since nobody knows how far they can be believed.
 
     Parameters
     ----------
@@ -225,6 +226,7 @@ def log_more_common(log_p: np.ndarray, n_labels: np.ndarray) -> np.ndarray:
         of = p * more
         found = (of / of.sum(axis=1, keepdims=True)).sum(axis=0)
         more = (found / among_labels + n_classes) / (len(p) + n_classes)
+        more[n_labels == 0] = 1.0
     return np.log(more)
 
 
