@@ -7,7 +7,8 @@ of a large corpus and a loaded file are drivers over the same two steps.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ from leafwise.models._sums import scale_rows, table_product, words_by_class
 _TABLE = 1 << 27  # words × classes up to which log P(w | c) is kept whole: 1 GiB
 _BLOCK = 1 << 22  # else so much of it at a time
 _TINY = 1e-300  # for the logarithm of nothing
+_IN_CACHE = 1 << 20  # scores by a table at a time: more would come from memory again
 DENSE_WEIGHTS = 1 << 25  # up to here a dense table of weights is faster, and takes 256 MiB
 
 
@@ -44,6 +46,7 @@ class CountClassifier(NodeClassifier):
     class_prior: Any
     word_counts_: sparse.csr_matrix
     document_counts_: np.ndarray
+    _weights: np.ndarray | None = None  # words × live classes, where scores are their product
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from word counts and labels."""
@@ -162,6 +165,28 @@ class CountClassifier(NodeClassifier):
         scores = self._log_likelihood(X)
         scores += self._log_prior[self._live]
         return self._on_all_columns(scores)
+
+    def _best(self, X: Any) -> np.ndarray:
+        if type(self)._log_joint is not CountClassifier._log_joint:
+            return super()._best(X)
+        X = self._counts(X)
+        best, most = np.zeros(X.shape[0], np.int64), np.full(X.shape[0], -np.inf)
+        at_once = BLOCK_SCORES if self._weights is None else _IN_CACHE
+        for columns, log_likelihood in self._by_classes():
+            step = max(1, at_once // len(columns))
+            for start in range(0, X.shape[0], step):
+                rows = slice(start, start + step)
+                scores = log_likelihood(X[rows])
+                scores += self._log_prior[columns]
+                found = scores.argmax(axis=1)
+                top = scores[np.arange(len(found)), found]
+                best[rows] = np.where(top > most[rows], columns[found], best[rows])
+                most[rows] = np.maximum(most[rows], top)
+        return best
+
+    def _by_classes(self) -> Iterator[tuple[np.ndarray, Callable]]:
+        """Yield columns, all or some at a time, and what returns log P(document | column)."""
+        yield self._live, self._log_likelihood
 
     def _on_all_columns(self, scores: np.ndarray) -> np.ndarray:
         """Put scores of the live classes among all; those that cannot be predicted have -inf."""
@@ -330,25 +355,14 @@ class TableClassifier(CountClassifier):
             scores[:, part] = table_product(X, self._table(self._live[part]))
         return scores
 
-    def _best(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        if self._weights is not None or type(self)._log_joint is not CountClassifier._log_joint:
-            return super()._best(X)
-        X = self._counts(X)
-        best, most = np.zeros(X.shape[0], np.int64), np.full(X.shape[0], -np.inf)
+    def _by_classes(self) -> Iterator[tuple[np.ndarray, Callable]]:
+        if self._weights is not None:
+            yield from super()._by_classes()
+            return
         # Classes first: to make their part of the table takes longer than to use it.
         for part in self._some_classes():
             columns = self._live[part]
-            table = self._table(columns)
-            step = max(1, BLOCK_SCORES // len(columns))
-            for start in range(0, X.shape[0], step):
-                rows = np.arange(start, min(start + step, X.shape[0]))
-                scores = table_product(X[rows], table) + self._log_prior[columns]
-                found = scores.argmax(axis=1)
-                better = scores.max(axis=1) > most[rows]
-                best[rows[better]] = columns[found[better]]
-                most[rows] = np.maximum(most[rows], scores.max(axis=1))
-        return best
+            yield columns, partial(table_product, table=self._table(columns))
 
     def _some_classes(self) -> Iterator[slice]:
         """Cut the classes, of which there is no whole table, into some at a time."""

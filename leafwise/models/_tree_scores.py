@@ -21,7 +21,7 @@ _BLOCK, _LARGEST = 512, 1 << 14  # documents at a time, at least and at most
 _PARTS = 24  # of documents, as long as these are not too small or too large
 _PER_DOCUMENT = 20  # words that take as long as what is done once for each document
 _COMMON = 4  # a word is common that says something at one node in so many
-_WORTH_ROWS = 5  # pairs of a word and a node, for each occurrence, up to which rows are made
+_WORTH_ROWS = 300  # pairs of a word and a node, for each occurrence, up to which rows are made
 
 
 class Posteriors(NamedTuple):

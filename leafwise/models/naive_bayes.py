@@ -92,8 +92,8 @@ class NaiveBayes(CountClassifier):
         self._excess = counts.copy()
         self._excess.data = np.log1p(counts.data / added[counts.indices])
         by_word, n_live = self._excess[self._live].T.tocsr(), len(self._live)
-        self._weights: Any = None
-        self._lists = None
+        self._weights = None
+        self._lists: TreeScores | None = None
         if n_words * n_live <= DENSE_WEIGHTS:
             self._weights = by_word.toarray(order="C")
             self._weights += self._background[:, None] + self._offset[self._live]
@@ -123,9 +123,12 @@ class NaiveBayes(CountClassifier):
         return held_out(self.word_counts_, evidence, "occurrence").removed
 
     def _log_likelihood(self, X: sparse.csr_matrix) -> np.ndarray:
-        if self._lists is not None:
-            return self._lists.log_joint(X) + (X @ self._background)[:, None]
-        return table_product(X, self._weights)
+        if self._weights is not None:
+            return table_product(X, self._weights)
+        assert self._lists is not None
+        scores = self._lists.log_joint(X)
+        scores += (X @ self._background)[:, None]
+        return scores
 
     def _log_p_w_given_class(self, column: int) -> np.ndarray:
         return self._background + self._offset[column] + self._excess[column].toarray().ravel()
