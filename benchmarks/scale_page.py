@@ -178,7 +178,7 @@ def above_aim(values: Values) -> list[Above]:
             for what in LEAST:
                 growth = values.growth(along, model, what)
                 quadratic = model == GENERAL and along == "nodes"
-                if growth is not None and growth.b > AIM and not quadratic:
+                if growth is not None and round(growth.b, 2) > AIM and not quadratic:
                     found.append(Above(along, model, what, growth))
     return found
 

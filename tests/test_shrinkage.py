@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 import leafwise as lw
+from leafwise.models import _counts, naive_bayes
 from leafwise.models._heldout import uniform_of_rows
 from leafwise.synthetic import make_corpus
 
@@ -124,6 +125,28 @@ def test_weights_and_distributions_are_normalised_and_blocks_add_up(model):
     for cut in np.array_split(np.random.default_rng(5).permutation(60), [1, 20, 45]):
         pieces.partial_fit(X[cut], y[cut])
     np.testing.assert_allclose(pieces.predict_log_proba(X), model.predict_log_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole table", "a class at a time"])
+@pytest.mark.parametrize(
+    "kind", [lw.NaiveBayes, lw.HierarchicalShrinkage, lw.GeneralShrinkage, lw.HierarchicalMixture]
+)
+def test_the_best_node_is_that_of_the_highest_score_however_many_are_scored_at_once(
+    kind, whole, monkeypatch
+):
+    X, y = small_corpus(n=200)
+    few = y != "a/x"  # a node that no document is at cannot be the best
+    monkeypatch.setattr(_counts, "_IN_CACHE", 12)
+    monkeypatch.setattr(_counts, "BLOCK_SCORES", 7)
+    monkeypatch.setattr(naive_bayes, "DENSE_WEIGHTS", 1000 * whole)
+    monkeypatch.setattr(_counts, "_TABLE", 1000 * whole)
+    monkeypatch.setattr(_counts, "_BLOCK", X.shape[1])
+    model = kind(TREE).fit(X[few], y[few])
+    assert len(model._live) < len(model.nodes_)
+    X[7] = X[8] = 0  # only the prior has a say, and the first of some is the best
+    best = model._log_joint(sparse.csr_matrix(X)).argmax(axis=1)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[best])
+    assert len(np.unique(best)) == 4
 
 
 @pytest.mark.parametrize(

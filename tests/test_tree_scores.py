@@ -4,6 +4,7 @@ from scipy import sparse
 from scipy.special import logsumexp, softmax
 
 import leafwise as lw
+from leafwise.models import _tree_scores
 from leafwise.models._table_scores import TableScores
 from leafwise.models._tree_scores import TreeScores, word_lists
 
@@ -48,8 +49,9 @@ def test_scores_are_sums_over_paths(decay):
 
 
 @pytest.mark.parametrize("share", [0.2, 0.6])
-def test_rows_of_common_words_and_lists_of_all_words_say_the_same(share):
+def test_rows_of_common_words_and_lists_of_all_words_say_the_same(share, monkeypatch):
     scores, X, _ = drawn(share=share)
+    monkeypatch.setattr(_tree_scores, "_WORTH_ROWS", 5)
     row_of, rows = scores._whole(X.nnz)
     n_nodes = len(TREE)
     common = 4 * np.diff(scores.indptr) >= n_nodes
