@@ -122,7 +122,7 @@ def _n_judging(model: HierarchicalDirichlet, lengths: np.ndarray, n_words: int) 
 def _n_judged(n_documents: int, n_labels: np.ndarray, n_classes: int) -> int:
     """Return how many documents are scored at once at all classes, to say how sure to be."""
     sorted_at_once = BLOCK_SCORES // n_classes
-    drawn = min(SAMPLE, max(200, 4 * sorted_at_once))
+    drawn = min(SAMPLE, max(200, 8 * sorted_at_once))
     held_out = n_labelled = int(np.count_nonzero(n_labels))
     if n_labelled < ENOUGH_LABELS:
         held_out = 2 * drawn

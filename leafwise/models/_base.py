@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 from leafwise.labels import Classes, Occurrences, read_labels
 from leafwise.taxonomy import Taxonomy
 
-BLOCK_SCORES = 1 << 22  # documents × nodes that are worked on at a time
+BLOCK_SCORES = 1 << 21  # documents × nodes at a time: 16 MiB, which malloc keeps for the next ones
 
 
 class NodeClassifier(ClassifierMixin, BaseEstimator):

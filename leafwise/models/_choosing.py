@@ -304,7 +304,7 @@ class ChoosingClassifier(StagedClassifier):
 
     @property
     def _sample_size(self) -> int:
-        return min(SAMPLE, max(200, 4 * BLOCK_SCORES // len(self.nodes_)))
+        return min(SAMPLE, max(200, 8 * BLOCK_SCORES // len(self.nodes_)))
 
     def _believe(self, counted: Counted, fitted: Fitted) -> str:
         """Be as sure, on average, as those agree that had a part in it; says who.
