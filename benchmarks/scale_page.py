@@ -66,7 +66,9 @@ settings. What is added to memory is the most that the process had at once, less
 A model has a number for each pair of a node and a word that its documents have. There are more of
 these with each document, until every node has all common words: the tables of pairs say how many.
 The time of counting grows with documents, that of what follows with pairs, and that of EM with
-both, since a word of a document says something at every node that has the word. Up to 2²⁷ words ×
+both, since a word of a document says something at every node that has the word; and so it is with
+prediction by `HierarchicalDirichlet`, which goes over the pairs of a document's words: with documents
+it grows faster than they do, as far as pairs are still added. Up to 2²⁷ words ×
 classes, all but `HierarchicalDirichlet` keep a dense table to predict by (`NaiveBayes` up to 2²⁵,
 `HPLSA` whatever the size).
 
