@@ -67,9 +67,9 @@ A model has a number for each pair of a node and a word that its documents have.
 these with each document, until every node has all common words: the tables of pairs say how many.
 The time of counting grows with documents, that of what follows with pairs, and that of EM with
 both, since a word of a document says something at every node that has the word; and so it is with
-prediction by `HierarchicalDirichlet`, which goes over the pairs of a document's words: with documents
-it grows faster than they do, as far as pairs are still added. Up to 2²⁷ words ×
-classes, all but `HierarchicalDirichlet` keep a dense table to predict by (`NaiveBayes` up to 2²⁵,
+prediction by `HierarchicalDirichlet`, which goes over the pairs of a document's words: with more
+documents it grows faster than they do, as far as pairs are still added. Up to 2²⁷ words × classes,
+all but `HierarchicalDirichlet` keep a dense table to predict by (`NaiveBayes` up to 2²⁵,
 `HPLSA` whatever the size).
 
 What else the machine does would look like growth if sizes were measured one after the other. So
